@@ -2,13 +2,7 @@
  * Parses conditions, checks their types, and evaluates them. Only this module knows the library, and loads it with the
  * first condition.
  */
-import type {
-  ASTNode,
-  Environment,
-  EvaluationError,
-  ParseError,
-  TypeError as TypeCheckError,
-} from '@marcbachmann/cel-js'
+import type { ASTNode, Environment, EvaluationError } from '@marcbachmann/cel-js'
 import { loadModule } from '../../ground/package-root.js'
 import { ConditionFailure, describeAt, errorAt } from './failure.js'
 
@@ -39,11 +33,15 @@ const REMEDIES: Readonly<Record<string, string>> = {
   cannot_index_type: 'only maps, lists and user have fields',
 }
 
-type LibraryError = EvaluationError | ParseError | TypeCheckError
+let library: typeof import('@marcbachmann/cel-js') | undefined
 
 function loadLibrary(): typeof import('@marcbachmann/cel-js') {
-  return loadModule('@marcbachmann/cel-js') as typeof import('@marcbachmann/cel-js')
+  library ??= loadModule('@marcbachmann/cel-js') as typeof import('@marcbachmann/cel-js')
+  return library
 }
+
+/** The library would look for a promise otherwise. */
+const AT_ONCE = { async: false }
 
 let environment: Environment | undefined
 
@@ -64,11 +62,11 @@ function openEnvironment(): Environment {
     .registerVariable('request', 'Request')
     .registerVariable('client', 'Client')
     .registerVariable('user', 'dyn')
-    .registerFunction('int(google.protobuf.Timestamp): int', isReplaced)
-    .registerFunction('timestamp(google.protobuf.Timestamp): google.protobuf.Timestamp', isReplaced)
-    .registerFunction('matches(string, string): bool', isReplaced)
-    .registerFunction('inNetwork(string, string): bool', isReplaced)
-    .registerFunction('string(google.protobuf.Timestamp): string', formatTimestamp, { async: false })
+    .registerFunction('int(google.protobuf.Timestamp): int', isReplaced, AT_ONCE)
+    .registerFunction('timestamp(google.protobuf.Timestamp): google.protobuf.Timestamp', isReplaced, AT_ONCE)
+    .registerFunction('matches(string, string): bool', isReplaced, AT_ONCE)
+    .registerFunction('inNetwork(string, string): bool', isReplaced, AT_ONCE)
+    .registerFunction('string(google.protobuf.Timestamp): string', formatTimestamp, AT_ONCE)
 }
 
 function isReplaced(): never {
@@ -200,7 +198,8 @@ function describe(error: unknown): { code: string; summary: string; pos: number 
   return { code: error.code, summary: error.summary, pos: error.node?.pos ?? error.range?.start ?? 0 }
 }
 
-function isLibraryError(error: unknown): error is LibraryError {
-  const library = loadLibrary()
-  return [library.EvaluationError, library.ParseError, library.TypeError].some((kind) => error instanceof kind)
+/** All errors of the library have the same fields. */
+function isLibraryError(error: unknown): error is EvaluationError {
+  const { EvaluationError, ParseError, TypeError: TypeCheckError } = loadLibrary()
+  return error instanceof EvaluationError || error instanceof ParseError || error instanceof TypeCheckError
 }

@@ -115,6 +115,8 @@ function prepareNode(node: Expression, outer: Scope): Evaluate | undefined {
     case '!_':
     case '-_':
       return prepareAll([node.args], scope)
+    case 'in':
+      return prepareIn(node, { ...scope, weights: weightsWithin(node.op, scope.weights) })
     case '.?':
     case '[?]':
       throw errorAt(node, 'is not part of conditions')
@@ -125,6 +127,15 @@ function prepareNode(node: Expression, outer: Scope): Evaluate | undefined {
 
 function prepareAll(nodes: readonly Expression[], scope: Scope): undefined {
   for (const node of nodes) prepare(node, scope)
+}
+
+/** Prepares `'x-plan' in request.headers` to ask for that header alone. */
+function prepareIn({ args }: Extract<Expression, { op: 'in' }>, scope: Scope): Evaluate | undefined {
+  const [name, of] = args
+  const texts = requestField(of)
+  if (texts?.of !== 'map') return prepareAll(args, scope)
+  prepare(name, scope)
+  return (evaluator, _node, context) => texts.read(currentFacts(), evaluator.run(name, context)) !== undefined
 }
 
 /** Prepares a map that is written out. The library makes an object of it, whose keys are texts. */
