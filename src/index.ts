@@ -16,7 +16,7 @@ export {
 export type { Clock } from './ground/time/clock.js'
 export type { Ask, CheckOptions } from './http/ask.js'
 export type { Cost } from './http/cost.js'
-export type { ExplainedLimit, ExplainOptions, Explanation } from './http/explain.js'
+export type { ExplainedLimit, ExplainOptions, Explanation } from './http/explain/explain.js'
 export type { HeaderVariant } from './http/headers.js'
 export type { RequestFunction } from './http/host-function.js'
 export type { KeyFunction } from './http/kind-client.js'

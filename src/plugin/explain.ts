@@ -1,15 +1,16 @@
 import type { CheckedRequest } from '../http/checked-request.js'
-import { createExplain } from '../http/explain.js'
+import type { DeclaredRoutes } from '../http/declared-routes.js'
+import { createDescribedRequests } from '../http/explain/described-request.js'
+import { createExplain } from '../http/explain/explain.js'
 import type { HookDependencies } from '../http/on-request.js'
 import { PathPrefixes } from '../http/request-path.js'
-import type { createTrialRequests } from '../http/trial-requests.js'
 import type { HookComponents } from './hook-components.js'
 
 /** Creates the function that explains the plugin's own check of a request. */
 export function createAppExplain(
-  { settings, addresses, router }: HookComponents,
+  { app, settings, addresses, router }: HookComponents,
   hook: HookDependencies,
-  trials: ReturnType<typeof createTrialRequests>,
+  routes: DeclaredRoutes,
   isSkipped: (checked: CheckedRequest) => boolean,
 ) {
   const { enabled, useDynamicRules, middleware } = settings
@@ -17,7 +18,8 @@ export function createAppExplain(
   const prefixes = Object.keys(rateLimits).map((prefix) => [prefix, prefix] as const)
   return createExplain({
     hook,
-    trials,
+    describe: createDescribedRequests(app, router, routes.all),
+    limitsOf: (route) => routes.limitsOf(route),
     useDynamicRules,
     rateLimits,
     defaultRate,

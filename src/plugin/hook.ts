@@ -9,6 +9,7 @@ import { type Ceiling, createCeiling } from '../http/ceiling.js'
 import { type CheckedRequest, NOTHING_IN_FORCE, type ToClient } from '../http/checked-request.js'
 import { listCodeLimits } from '../http/code-limits.js'
 import { createRuleChooser } from '../http/conditions.js'
+import { DeclaredRoutes } from '../http/declared-routes.js'
 import { createHeaders } from '../http/headers.js'
 import { createFunctionClient, createKindClient, type KeyFunction, type KeyOptions } from '../http/kind-client.js'
 import { createRouteRate, createStaticLimits, denialForRule, limitForOverride, limitForRule } from '../http/limits.js'
@@ -20,7 +21,6 @@ import { REPLY, type RequestWithReply } from '../http/request-reply.js'
 import { createLateUserWarning, createRequestUser } from '../http/request-user.js'
 import { applyConfigLimit, RouteCosts } from '../http/route-config.js'
 import { createRouteLimit, type RouteLimitHook, type RouteLimitOptions } from '../http/route-limit.js'
-import { createTrialRequests } from '../http/trial-requests.js'
 import { type Check, isRate, type Policy } from '../limiter/algorithm.js'
 import { timedCheck } from '../operations/metrics/timed-check.js'
 import type { ActiveOverride } from '../rules/overrides/override-set.js'
@@ -97,7 +97,7 @@ export function createHook(components: HookComponents) {
   }
   const checkLate = createOnRequest({ ...dependencies, costs: costs.late })
 
-  const trials = createTrialRequests(router)
+  const routes = new DeclaredRoutes()
 
   function createLimitHook(options: RouteLimitOptions, setting: string, isShared: boolean): RouteLimitHook {
     const { key, ...resolved } = resolveRouteLimit(options, setting)
@@ -114,7 +114,7 @@ export function createHook(components: HookComponents) {
       {
         ...common,
         enabled: settings.enabled,
-        note: trials.noteLimit,
+        note: (hook, explained) => routes.noteLimit(hook, explained),
         needsUser: isByUser,
         user: requestUser,
         variant: settings.headers,
@@ -140,7 +140,7 @@ export function createHook(components: HookComponents) {
     noteErrorHandler(route)
     costs.noteRoute(route)
     counters.addRoute(route)
-    trials.noteRoute(route)
+    routes.noteRoute(route)
   }
 
   return {
@@ -153,9 +153,9 @@ export function createHook(components: HookComponents) {
     ask: createAsk(dependencies, isSkipped, () => 1),
     explain: createdByFirstCall(async () => {
       const { createAppExplain } = await import('./explain.js')
-      return createAppExplain(components, dependencies, trials, isSkipped)
+      return createAppExplain(components, dependencies, routes, isSkipped)
     }),
-    codeLimits: () => listCodeLimits(settings.middleware, trials.listLimits()),
+    codeLimits: () => listCodeLimits(settings.middleware, routes.listLimits()),
     routeLimit: (options: RouteLimitOptions) => createLimitHook(options, 'limit', false),
     noteRoute,
     postponed: records.postponed,

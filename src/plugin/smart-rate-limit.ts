@@ -1,5 +1,5 @@
 import type { Ask } from '../http/ask.js'
-import type { ExplainOptions, Explanation } from '../http/explain.js'
+import type { ExplainOptions, Explanation } from '../http/explain/explain.js'
 import type { AnyRequest } from '../http/request-reply.js'
 import type { RouteLimitHook, RouteLimitOptions } from '../http/route-limit.js'
 import type { Decision } from '../limiter/algorithm.js'

@@ -1,9 +1,10 @@
 /** What would become of a request, and why: the limits in the order of deciding, without charging any. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import type { FastifyInstance } from 'fastify'
 import { InvalidSettingError } from '../../src/ground/errors.js'
 import { Slices } from '../../src/ground/time/slices.js'
-import type { Explanation } from '../../src/http/explain.js'
+import type { Explanation } from '../../src/http/explain/explain.js'
 import type { RateLimitOptions } from '../../src/plugin/settings/options.js'
 import { atEnd } from '../support/at-end.js'
 import { startApp } from '../support/build-app.js'
@@ -186,6 +187,22 @@ forEachDatabase((_provider, open) => {
     assert.equal((await applying(export7))[0], 'override')
   })
 
+  test('the route of an explained request is that of its version and host', async (t) => {
+    const { app } = await start(t, { middleware: { defaultRate: '10/m' } }, undefined, (scope) => {
+      const limited = (name: string) => ({ config: { smartRateLimit: { rate: '2/m', name } } })
+      scope.get('/v', { ...limited('old'), constraints: { version: '1.2.0' } }, async () => 'ok')
+      scope.get('/v', { ...limited('new'), constraints: { version: '2.0.0', host: 'a.example' } }, async () => 'ok')
+      scope.route({ ...limited('both'), method: ['PUT', 'PATCH'], url: '/v/*', handler: async () => 'ok' })
+    })
+    const last = async (path: string, headers: Record<string, string | string[]> = {}, method = 'GET') =>
+      (await app.smartRateLimit.explain({ path, headers, method, ip: IP })).limits.at(-1)?.policy
+    assert.equal(await last('/v', { 'Accept-Version': '1.x' }), 'old')
+    assert.equal(await last('/v?a=1', { 'accept-version': ['2.x'], HOST: 'a.example' }), 'new')
+    assert.equal(await last('/v', { 'accept-version': '2.x', host: 'b.example' }), 'default')
+    assert.equal(await last('/v/%65', {}, 'PATCH'), 'both')
+    assert.equal(await last('/v/e'), 'default')
+  })
+
   test('an absolute-form is explained by its path, as the hook decides it', async (t) => {
     const { app, rules } = await start(t, { middleware: { defaultRate: '100/m' } })
     await rules([{ name: 'absolute', pathPattern: '^/abs$', rate: '7/m' }])
@@ -250,7 +267,12 @@ forEachDatabase((_provider, open) => {
     assert.equal(whyOf(long, 'r7'), 'The path is too long to be searched for the patterns of all rules.')
   })
 
-  async function start(t: TestContext, plugin: RateLimitOptions, onHook = () => 0) {
+  async function start(
+    t: TestContext,
+    plugin: RateLimitOptions,
+    onHook = () => 0,
+    declare: (app: FastifyInstance) => void = () => undefined,
+  ) {
     const database = await open()
     atEnd(t, database.close)
     const started = await startApp(t, {
@@ -258,6 +280,7 @@ forEachDatabase((_provider, open) => {
       plugin: { useDynamicRules: true, logEvents: true, ...plugin },
       routes: (app) => {
         app.addHook('onRequest', async () => void onHook())
+        declare(app)
         app.get('/', async () => 'ok')
         app.post('/login', async () => 'ok')
         app.get('/items/:id', async () => 'ok')

@@ -1,5 +1,5 @@
 import { SECOND_MS } from '../../ground/time/clock.js'
-import type { ExplainedLimit, ExplainOptions, Explanation } from '../../http/explain.js'
+import type { ExplainedLimit, ExplainOptions, Explanation } from '../../http/explain/explain.js'
 import type { ClientEffect } from '../../reports/change-effects.js'
 /** What is in force for a client, and what was. */
 import type { ClientCounts } from '../../reports/client-counts.js'

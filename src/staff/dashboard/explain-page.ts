@@ -1,4 +1,4 @@
-import type { ExplainedLimit, Explanation } from '../../http/explain.js'
+import type { ExplainedLimit, Explanation } from '../../http/explain/explain.js'
 import type { ListedEvent } from '../../reports/listed-events.js'
 import { clampedIsoTime } from '../../reports/window.js'
 import type { RequestedTrial } from '../sign-in/request-query.js'

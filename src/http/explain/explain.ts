@@ -1,16 +1,16 @@
-import type { FastifyRequest } from 'fastify'
-import { InvalidSettingError } from '../ground/errors.js'
-import type { Decision } from '../limiter/algorithm.js'
-import { type Rate, toRateText } from '../limiter/rate.js'
-import { onlyAsking } from './ask.js'
-import { CheckedRequest } from './checked-request.js'
-import type { ClientAddress } from './client-address.js'
-import { listReasons, type ReasonDependencies, RULE_MATCHES } from './explain-reasons.js'
-import { after } from './host-function.js'
-import type { HookDependencies } from './on-request.js'
-import { noteUser, type RateLimitUser } from './request-user.js'
-import type { ExplainableLimit } from './route-limit.js'
-import type { createTrialRequests } from './trial-requests.js'
+import type { FastifyRequest, RouteOptions } from 'fastify'
+import { InvalidSettingError } from '../../ground/errors.js'
+import type { Decision } from '../../limiter/algorithm.js'
+import { type Rate, toRateText } from '../../limiter/rate.js'
+import { onlyAsking } from '../ask.js'
+import { CheckedRequest } from '../checked-request.js'
+import type { ClientAddress } from '../client-address.js'
+import { after } from '../host-function.js'
+import type { HookDependencies } from '../on-request.js'
+import { noteUser, type RateLimitUser } from '../request-user.js'
+import type { ExplainableLimit } from '../route-limit.js'
+import type { DescribedRequest, RequestDescription } from './described-request.js'
+import { listReasons, type ReasonDependencies, RULE_MATCHES } from './reasons.js'
 
 export interface ExplainOptions {
   /** `GET` unless given. */
@@ -52,7 +52,10 @@ export interface Explanation {
 
 export interface ExplainDependencies extends ReasonDependencies {
   readonly hook: HookDependencies
-  readonly trials: ReturnType<typeof createTrialRequests>
+  /** @throws InvalidSettingError where no such request can reach the app */
+  describe(description: RequestDescription): DescribedRequest
+  /** Returns the limits that are hooks of a route, in the order in which they run. */
+  limitsOf(route: RouteOptions): readonly ExplainableLimit[]
   readonly ceiling: Rate | undefined
   address(ip: string | undefined): ClientAddress
   /** Returns why the hook leaves a request alone before it decides; undefined where it does not. */
@@ -82,24 +85,22 @@ export function createExplain(dependencies: ExplainDependencies) {
     if (ip !== undefined && address.plain === null && address.pseudonym === null) {
       throw new InvalidSettingError(`Option "ip" is ${JSON.stringify(ip)}: give an address such as 203.0.113.7`)
     }
-    const trial = { method, path, ip: address.plain ?? undefined, headers }
-    return dependencies.trials.run(trial, async (request) => {
-      const known = { request, address, user: typeof user === 'object' ? user : { id: user } }
-      const traced = await trace(dependencies, known)
-      const ofRoute: RouteAnswer[] = []
-      for (const limit of dependencies.trials.limitsFor(request)) ofRoute.push(await askRoute(limit, known))
-      const refusing = ofRoute.find(({ isRefused }) => isRefused)
-      // The plugin's own check runs before the limits of the route.
-      const isRefused = traced.skipped === undefined && !traced.checked.isExempt && traced.checked.isRefused
-      return {
-        decided_by: (isRefused ? undefined : refusing?.explained.policy) ?? decidedBy(traced),
-        limits: [...(await listLimits(dependencies, traced)), ...ofRoute.map(({ explained }) => explained)],
-      }
-    })
+    const { request, route } = dependencies.describe({ method, path, ip: address.plain ?? undefined, headers })
+    const known = { request, address, user: typeof user === 'object' ? user : { id: user } }
+    const traced = await trace(dependencies, known)
+    const ofRoute: RouteAnswer[] = []
+    for (const limit of route ? dependencies.limitsOf(route) : []) ofRoute.push(await askRoute(limit, known))
+    const refusing = ofRoute.find(({ isRefused }) => isRefused)
+    // The plugin's own check runs before the limits of the route.
+    const isRefused = traced.skipped === undefined && !traced.checked.isExempt && traced.checked.isRefused
+    return {
+      decided_by: (isRefused ? undefined : refusing?.explained.policy) ?? decidedBy(traced),
+      limits: [...(await listLimits(dependencies, traced)), ...ofRoute.map(({ explained }) => explained)],
+    }
   }
 }
 
-/** A trial request, and what is known of its client. */
+/** A described request, and what is known of its client. */
 interface Known {
   readonly request: FastifyRequest
   readonly address: ClientAddress

@@ -1,18 +1,18 @@
 /** Why limits match a request, or do not. */
 
-import { clientText } from '../clients/override-client.js'
-import { Slices } from '../ground/time/slices.js'
-import { toRateText } from '../limiter/rate.js'
-import { isInForce as isOverrideInForce } from '../rules/overrides/override.js'
-import type { RequestWork } from '../rules/patterns/work.js'
-import type { Rule } from '../rules/rule.js'
-import { appliesToMethod } from '../rules/rule-set.js'
-import { isInForce } from '../rules/validity.js'
-import type { CheckedRequest } from './checked-request.js'
-import { TOO_LONG_LIMIT } from './checked-request.js'
-import { whyNotHeld } from './conditions.js'
-import type { RateFunction } from './limits.js'
-import type { PathPrefixes } from './request-path.js'
+import { clientText } from '../../clients/override-client.js'
+import { Slices } from '../../ground/time/slices.js'
+import { toRateText } from '../../limiter/rate.js'
+import { isInForce as isOverrideInForce } from '../../rules/overrides/override.js'
+import type { RequestWork } from '../../rules/patterns/work.js'
+import type { Rule } from '../../rules/rule.js'
+import { appliesToMethod } from '../../rules/rule-set.js'
+import { isInForce } from '../../rules/validity.js'
+import type { CheckedRequest } from '../checked-request.js'
+import { TOO_LONG_LIMIT } from '../checked-request.js'
+import { whyNotHeld } from '../conditions.js'
+import type { RateFunction } from '../limits.js'
+import type { PathPrefixes } from '../request-path.js'
 
 /** The limits that requests can meet, as far as they are known at registration. */
 export interface ReasonDependencies {
