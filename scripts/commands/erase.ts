@@ -36,13 +36,13 @@ export async function run(options: EraseOptions, context: CommandContext): Promi
   } catch (error) {
     throw new UsageError(errorMessage(error))
   }
-  return withExistingDatabase(settings, context, async (opened) => {
+  return withExistingDatabase(settings, context, async ({ database }) => {
     const { result, seconds, failures } = await runBatches(
       context,
       (deleted) => `Deleted ${deleted} row(s) so far`,
       ({ onProgress, signal }) =>
         asActor(commandActor('erase'), () =>
-          eraseClient({ opened, clock, ipv6Subnet, privacy, redis, namespace, eventSpool }, client, {
+          eraseClient({ database, clock, ipv6Subnet, privacy, redis, namespace, eventSpool }, client, {
             dryRun,
             batchSize,
             onProgress,

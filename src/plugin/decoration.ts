@@ -85,7 +85,8 @@ function createRules({ settings, opened, router, current, events, hook }: Decora
       const { listChanges } = await import('../rules/history/history.js')
       return listChanges(database, name === undefined ? name : storedSpellings(name, privacy), options)
     },
-    revert: async (changeId) => (await import('../rules/history/history.js')).revertChange(opened, changeId),
+    revert: async (changeId) =>
+      (await import('../rules/history/history.js')).revertChange(database, clock.now(), changeId),
     preview: createRulePreview(settings, opened, router, {
       gaps: () => findLogGaps(settings, events),
       notes: () => previewNotesFor(settings, hook.routeSettings()),

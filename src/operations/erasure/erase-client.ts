@@ -11,12 +11,12 @@ import { findSpooled, openSpoolFolder, type SpooledTraces } from '../../log/spoo
 import { SpooledTable } from '../../log/spooled-table.js'
 import type { Batches } from './batches.js'
 import { countShared, eraseEvents, eraseSums } from './erase-events.js'
-import { ERASED, type ErasableDatabase, eraseOverrides } from './erase-overrides.js'
+import { ERASED, eraseOverrides, OVERWRITE_DELETED } from './erase-overrides.js'
 import { eraseAlerts, eraseCounters, eraseRedisCounters } from './erase-state.js'
 import { ErasedClient } from './erased-client.js'
 
 export interface EraseDependencies {
-  readonly opened: ErasableDatabase
+  readonly database: Database
   readonly clock: Clock
   readonly ipv6Subnet: number
   readonly privacy: AddressPrivacy | undefined
@@ -60,20 +60,15 @@ export async function eraseClient(
   client: string,
   batches: Batches,
 ): Promise<ErasedTraces> {
-  const { opened, clock, ipv6Subnet, privacy, redis, namespace } = dependencies
-  const { database } = opened
+  const { database, clock, ipv6Subnet, privacy, redis, namespace } = dependencies
   const kinds = new Map<string, ClientKind>()
   const erased = new ErasedClient(client, ipv6Subnet, privacy, kinds)
   await database.ready()
   for (const [name, kind] of await readKinds(database)) kinds.set(name, kind)
-  if (database.dialect.provider === 'sqlite' && !batches.dryRun) {
-    // SQLite overwrites what these connections delete.
-    await database.query('PRAGMA secure_delete = ON')
-    await opened.client.$queryRawUnsafe('PRAGMA secure_delete = ON')
-  }
+  if (database.dialect.provider === 'sqlite' && !batches.dryRun) await database.query(OVERWRITE_DELETED)
   const spool = await writeSpool(dependencies, erased, batches)
   // Bans first: a client that is refused meanwhile may be banned again, and is then found by the next run.
-  const { overrides, changes, networks } = await eraseOverrides(opened, erased, batches)
+  const { overrides, changes, networks } = await eraseOverrides(database, erased, clock.now(), batches)
   const events = await eraseEvents(database, erased, () => clock.now(), batches)
   const recounted_hours = batches.signal?.aborted ? 0 : await eraseSums(database, erased, clock.now(), batches)
   const counters = await eraseCounters(database, erased, batches)
@@ -134,7 +129,7 @@ async function readKinds(database: Database): Promise<(readonly [string, ClientK
  * @returns what stays: the events of the client in the spools of servers that run, and the files that cannot be read
  */
 async function writeSpool(
-  { opened: { database }, clock, eventSpool }: EraseDependencies,
+  { database, clock, eventSpool }: EraseDependencies,
   erased: ErasedClient,
   { dryRun, signal }: Batches,
 ): Promise<SpooledTraces> {

@@ -1,11 +1,17 @@
 /** Deletes the overrides and bans of one client, and its name in the history. */
 import { restAfter } from '../../database/batches.js'
 import type { Database } from '../../database/database.js'
+import { type Dialect, runStatement, type SqlWork } from '../../database/dialect.js'
+import type { FieldTable } from '../../rules/description.js'
+import { OVERRIDES } from '../../rules/overrides/override.js'
+import { changeRows, type LockedTable } from '../../rules/table.js'
 import type { Batches } from './batches.js'
 import type { ErasedClient } from './erased-client.js'
 
 /** Stands in the history for a client that was erased. */
 export const ERASED = 'erased'
+/** Has SQLite overwrite what a connection deletes. */
+export const OVERWRITE_DELETED = 'PRAGMA secure_delete = ON'
 
 export interface ErasedOverrides {
   readonly overrides: number
@@ -22,20 +28,10 @@ interface ChangeRow {
   readonly after: string | null
 }
 
-/** The database to erase in, and the client of it through which overrides are written. */
-export interface ErasableDatabase {
-  readonly database: Database
-  readonly client: {
-    readonly rateLimitOverride: {
-      deleteMany(options: { where: { id: { in: number[] } } }): PromiseLike<unknown>
-    }
-    $queryRawUnsafe(sql: string): PromiseLike<unknown>
-  }
-}
-
 export async function eraseOverrides(
-  { database, client }: ErasableDatabase,
+  database: Database,
   erased: ErasedClient,
+  nowMs: number,
   batches: Batches,
 ): Promise<ErasedOverrides> {
   const found: number[] = []
@@ -52,11 +48,22 @@ export async function eraseOverrides(
       else if (erased.isAmong(row.client)) networks++
     }
   }
-  // Through the client, so that servers notice and the history tells who did it.
-  if (!batches.dryRun && found.length > 0) await client.rateLimitOverride.deleteMany({ where: { id: { in: found } } })
+  if (!batches.dryRun && found.length > 0) {
+    await changeRows(database, OVERRIDES, nowMs, (overrides) => deleteOverrides(overrides, database.dialect, found))
+  }
   const changes = await eraseNames(database, erased, batches)
   // Their deletion is a change of each.
   return { overrides: found.length, changes: changes + (batches.dryRun ? found.length : 0), networks }
+}
+
+function* deleteOverrides(
+  overrides: Pick<LockedTable<FieldTable, string>, 'delete'>,
+  dialect: Dialect,
+  ids: readonly number[],
+): SqlWork<void> {
+  // A transaction with a lock has a connection to SQLite of its own.
+  if (dialect.provider === 'sqlite') yield* runStatement(OVERWRITE_DELETED)
+  yield* overrides.delete(dialect.isOneOf('id', '$1', 'bigint'), [JSON.stringify(ids)])
 }
 
 /** Replaces the client in the history: that something changed, when and by whom stays. */

@@ -7,6 +7,7 @@ import { type Dialect, runStatement, type SqlWork } from '../../database/dialect
 import { BAN_NOTE, lastsSql } from '../ban.js'
 import { changeToken } from '../history/actor.js'
 import { OVERRIDES } from '../overrides/override.js'
+import { changeLocked } from '../table.js'
 
 /** A ban that a rule is about to write. */
 export interface NewBan {
@@ -37,7 +38,7 @@ const IS_BAN = `effect = 'deny' AND path_pattern = ''`
  */
 export function writeBans(database: Database, bans: readonly NewBan[], nowMs: number): Promise<WrittenBans> {
   // The lock makes the number of a rule's bans exact: no other process writes one meanwhile.
-  return database.locked([OVERRIDES.table], () => writeRows(database.dialect, bans, nowMs))
+  return changeLocked(database, [OVERRIDES], () => writeRows(database.dialect, bans, nowMs))
 }
 
 function* writeRows(dialect: Dialect, bans: readonly NewBan[], nowMs: number): SqlWork<WrittenBans> {

@@ -77,7 +77,6 @@ export class BanWriter {
     try {
       const { denied, full } = await writeBans(database, bans, nowMs)
       this.#written(bans, full, nowMs)
-      await database.rulesChanged()
       return denied
     } catch (error) {
       this.#failed(error, nowMs)

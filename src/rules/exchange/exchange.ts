@@ -4,10 +4,12 @@ import { readRevision, revisionOf } from '../../database/revision.js'
 import { InvalidSettingError } from '../../ground/errors.js'
 import type { Clock } from '../../ground/time/clock.js'
 import type { Description, Entry, FieldTable } from '../description.js'
+import { fromSource } from '../history/actor.js'
 import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
+import { readEntries, readEntrySlices } from '../read-entries.js'
 import { RULES, type RuleEntry } from '../rule.js'
+import { changeLocked, LockedTable } from '../table.js'
 import { type CompareOptions, type Comparison, compareEntries, type Difference } from './difference.js'
-import { deleteEntries, readEntries, readEntrySlices, writeEntries } from './entry-table.js'
 import { DOCUMENT_VERSION, type RuleDocument, SCHEMA_PATH } from './rule-document.js'
 import { validateDocument } from './validate-document.js'
 
@@ -109,8 +111,8 @@ export async function importRules(
   function* apply(before: number, compared: Comparisons): SqlWork<Comparisons> {
     const [row] = yield* runStatement<{ revision: number }>(revisionOf('rules', dialect))
     const comparisons = Number(row?.revision ?? 0) === before ? compared : yield* compare()
-    yield* writeComparison(RULES, dialect, comparisons.rules, nowMs)
-    yield* writeComparison(OVERRIDES, dialect, comparisons.overrides, nowMs)
+    yield* writeComparison(new LockedTable(RULES, dialect, nowMs), comparisons.rules)
+    yield* writeComparison(new LockedTable(OVERRIDES, dialect, nowMs), comparisons.overrides)
     return comparisons
   }
 
@@ -118,8 +120,9 @@ export async function importRules(
   // Compared before, since with SQLite this process does nothing else while it holds the lock.
   const before = await readRevision(database, 'rules')
   const unlocked = await runWork(database.query, compare())
-  const compared = await database.locked([RULES.table, OVERRIDES.table], () => apply(before, unlocked))
-  if (changesAnything(compared.rules) || changesAnything(compared.overrides)) await database.rulesChanged()
+  const compared = await fromSource('import', () =>
+    changeLocked(database, [RULES, OVERRIDES], () => apply(before, unlocked)),
+  )
   return toResult(compared, expired, true)
 }
 
@@ -142,17 +145,11 @@ function* compareTable<Table extends FieldTable, Identity extends keyof Table & 
 }
 
 function* writeComparison<Table extends FieldTable, Identity extends keyof Table & string>(
-  description: Description<Table, Identity>,
-  dialect: Dialect,
+  table: LockedTable<Table, Identity>,
   { difference, written }: Comparison<Entry<Table>, Identity>,
-  nowMs: number,
 ): SqlWork<void> {
-  yield* deleteEntries(description, dialect, difference.deleted)
-  yield* writeEntries(description, dialect, written, nowMs)
-}
-
-function changesAnything({ difference, written }: Comparisons['rules'] | Comparisons['overrides']): boolean {
-  return written.length + difference.deleted.length > 0
+  yield* table.deleteEntries(difference.deleted)
+  yield* table.write(written)
 }
 
 function toResult({ rules, overrides }: Comparisons, expired: number, applied: boolean): ImportResult {

@@ -1,9 +1,10 @@
 import type { Database } from '../../database/database.js'
-import type { Dialect, Query, SqlValue } from '../../database/dialect.js'
-import { errorCode, RevertError } from '../../ground/errors.js'
-import type { Description } from '../description.js'
+import { type Dialect, type Query, type SqlValue, type SqlWork, toColumn } from '../../database/dialect.js'
+import { RevertError } from '../../ground/errors.js'
+import type { Description, FieldTable } from '../description.js'
 import { OVERRIDES } from '../overrides/override.js'
 import { RULES } from '../rule.js'
+import { changeRows, type LockedTable } from '../table.js'
 import { CHANGE_SOURCES, type ChangeSource } from './actor.js'
 
 /** One change of a rule or an override. */
@@ -35,19 +36,6 @@ export interface HistoryOptions {
   readonly entity?: Change['entity'] | undefined
   /** Only those older than the change of this id. */
   readonly beforeId?: number | undefined
-}
-
-/** A table of the extended client, which validates writes and records their actor. */
-interface WritableTable {
-  findFirst(query: { where: never }): PromiseLike<{ readonly id: number } | null>
-  create(query: { data: never }): PromiseLike<unknown>
-  updateMany(query: { where: never; data: never }): PromiseLike<{ readonly count: number }>
-  deleteMany(query: { where: never }): PromiseLike<{ readonly count: number }>
-}
-
-export interface HistoryDependencies {
-  readonly database: Database
-  readonly client: { readonly rateLimitRule: WritableTable; readonly rateLimitOverride: WritableTable }
 }
 
 interface ChangeRow {
@@ -133,57 +121,52 @@ export async function readChangesOf(
  * @throws RevertError when the change does not exist, or the values that it wrote are gone
  * @throws RuleValidationError when the earlier state would not be valid today
  */
-export async function revertChange({ database, client }: HistoryDependencies, changeId: number): Promise<void> {
+export async function revertChange(database: Database, nowMs: number, changeId: number): Promise<void> {
   const [row] = Number.isSafeInteger(changeId)
     ? await readChanges(database, 'WHERE recorded.id = $2', [1, changeId])
     : []
   if (row === undefined) throw new RevertError(`There is no change ${changeId}`)
   const change = toChange(row)
-  const table = change.entity === 'rule' ? client.rateLimitRule : client.rateLimitOverride
-  const { before, after } = change
+  await changeRows(database, DESCRIPTIONS[change.entity], nowMs, (table) => undo(table, change, row.rowId))
+}
+
+type ChangedTable = LockedTable<FieldTable, string>
+
+function* undo(table: ChangedTable, { id, entity, name, ...change }: Change, rowId: number): SqlWork<void> {
+  const before = change.before && stored(entity, change.before)
+  const after = change.after && stored(entity, change.after)
   if (after === null) {
-    await unlessTaken(change, () => table.create({ data: stored(change.entity, before ?? {}) as never }))
+    if ((yield* table.create(before ?? {})) === undefined) throw taken()
     return
   }
-  const found = await findCondition(table, row.rowId, change.entity, after)
-  // One statement finds the written values and undoes them, so that no other write comes in between.
-  const where = { ...found, ...stored(change.entity, before === null ? after : changedFields(after, before)) } as never
-  const { count } =
-    before === null
-      ? await table.deleteMany({ where })
-      : await unlessTaken(change, () =>
-          table.updateMany({ where, data: stored(change.entity, changedFields(before, after)) as never }),
-        )
-  if (count === 0) {
+  const row = yield* findChanged(table, entity, rowId, after)
+  const written = Object.entries(before === null ? after : changedFields(after, before))
+  if (row === undefined || !written.every(([field, value]) => row.entry[field] === value)) {
     throw new RevertError(
-      `Change ${changeId} of ${change.entity} ${JSON.stringify(change.name)} cannot be reverted: it was changed again since, or deleted. Revert the later changes first`,
+      `Change ${id} of ${entity} ${JSON.stringify(name)} cannot be reverted: it was changed again since, or deleted. Revert the later changes first`,
+    )
+  }
+  if (before === null) yield* table.delete('id = $1', [row.id])
+  else if (!(yield* table.update(row, changedFields(before, after)))) throw taken()
+
+  function taken(): Error {
+    const identity = before?.[DESCRIPTIONS[entity].identity[0] ?? ''] ?? name
+    return new RevertError(
+      `Change ${id} cannot be reverted: there is ${entity === 'rule' ? 'a rule' : 'an override'} ${JSON.stringify(identity)} again`,
     )
   }
 }
 
-/** Writes the earlier state, and throws a `RevertError` when another row has its name now. */
-async function unlessTaken<T>({ id, entity, name, before }: Change, write: () => PromiseLike<T>): Promise<T> {
-  try {
-    return await write()
-  } catch (error) {
-    if (!isUniqueViolation(error)) throw error
-    const taken = before?.[DESCRIPTIONS[entity].identity[0] ?? ''] ?? name
-    throw new RevertError(
-      `Change ${id} cannot be reverted: there is ${entity === 'rule' ? 'a rule' : 'an override'} ${JSON.stringify(taken)} again`,
-    )
-  }
-}
-
-/** Returns the row's id, or, when it was deleted and created again, its unique fields. */
-async function findCondition(
-  table: WritableTable,
-  rowId: number,
-  entity: Change['entity'],
-  after: ChangedFields,
-): Promise<object> {
-  const row = await table.findFirst({ where: { id: rowId } as never })
-  if (row !== null) return { id: row.id }
-  return Object.fromEntries(DESCRIPTIONS[entity].identity.map((field) => [field, after[field]]))
+/** Finds the row by its id, or, when it was deleted and created again, by its unique fields. */
+function* findChanged(table: ChangedTable, entity: Change['entity'], rowId: number, after: ChangedFields) {
+  const [row] = yield* table.find('id = $1', [rowId])
+  if (row !== undefined) return row
+  const { identity } = DESCRIPTIONS[entity]
+  const [again] = yield* table.find(
+    identity.map((field, index) => `${toColumn(field)} = $${index + 1}`).join(' AND '),
+    identity.map((field) => String(after[field])),
+  )
+  return again
 }
 
 /** Returns the fields of a state that differ in the other one. */
@@ -191,11 +174,11 @@ function changedFields(state: ChangedFields, other: ChangedFields): ChangedField
   return Object.fromEntries(Object.entries(state).filter(([field, value]) => value !== other[field]))
 }
 
-/** Returns the fields as the client expects them. */
-function stored(entity: Change['entity'], changed: ChangedFields): object {
+/** Returns the fields as documents have them. */
+function stored(entity: Change['entity'], changed: ChangedFields): ChangedFields {
   return Object.fromEntries(
     Object.entries(changed).map(([name, value]) => {
-      return [name, isMoment(entity, name) && typeof value === 'number' ? new Date(value) : value]
+      return [name, isMoment(entity, name) && typeof value === 'number' ? new Date(value).toISOString() : value]
     }),
   )
 }
@@ -233,8 +216,4 @@ function toChange({ rowId: _, changedAt, source, entity, action, before, after, 
     before: before === null ? null : JSON.parse(before),
     after: after === null ? null : JSON.parse(after),
   }
-}
-
-function isUniqueViolation(error: unknown): boolean {
-  return errorCode(error) === 'P2002'
 }

@@ -108,11 +108,10 @@ async function serve(t: TestContext, database: TestDatabase, plugin: RateLimitOp
 }
 
 function erase(database: TestDatabase, client: string, now: () => number, { privacy = false, dryRun = false } = {}) {
-  const opened = { database: database.database, client: database.client }
   const pseudonyms = createAddressPrivacy({ addresses: 'pseudonym', secret: SECRET, ipv6Subnet: 64 })
   return eraseClient(
     {
-      opened,
+      database: database.database,
       clock: { now },
       ipv6Subnet: 64,
       privacy: privacy ? pseudonyms : undefined,
@@ -263,9 +262,8 @@ test('erasing beside traffic loses no event of others, stops when it is interrup
   await send(ALICE, 60)
   await send(BOB, 60)
   const interrupted = new AbortController()
-  const opened = { database: database.database, client: database.client }
   const dependencies = {
-    opened,
+    database: database.database,
     clock,
     ipv6Subnet: 64,
     privacy: undefined,
@@ -385,10 +383,13 @@ test('a shortened client keeps the events of its network, and says so; its count
   const database = await openDatabase(t, 'sqlite')
   const { clock } = await serve(t, database, { privacy: { addresses: 'truncated' }, hashSecret: SECRET })
   const privacy = createAddressPrivacy({ addresses: 'truncated', secret: SECRET, ipv6Subnet: 64 })
-  const opened = { database: database.database, client: database.client }
   const stores = { redis: undefined, namespace: undefined, eventSpool: undefined }
   const batches = { dryRun: false, batchSize: 1_000 }
-  const result = await eraseClient({ opened, clock, ipv6Subnet: 64, privacy, ...stores }, ALICE, batches)
+  const result = await eraseClient(
+    { database: database.database, clock, ipv6Subnet: 64, privacy, ...stores },
+    ALICE,
+    batches,
+  )
   assert.deepEqual([result.events, result.overrides], [0, 2])
   assert.ok(result.counters >= 4)
   assert.match(result.kept.join('\n'), /\d+ event\(s\) of ip:203\.0\.113\.0\/24: they do not tell which address/)

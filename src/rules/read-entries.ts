@@ -1,6 +1,6 @@
-/** Reads and writes the entries of a rule document, whole tables at a time. */
+/** Reads rules and overrides as documents have them, also rows that raw SQL filled with values of other types. */
 
-import type { Database } from '../../database/database.js'
+import type { Database } from '../database/database.js'
 import {
   type Dialect,
   runStatement,
@@ -8,9 +8,8 @@ import {
   type SqlWork,
   selectedColumns,
   toColumn,
-} from '../../database/dialect.js'
-import { type Description, type Entry, type FieldTable, fieldEntries, type Kind } from '../description.js'
-import { changeToken, currentAuthor } from '../history/actor.js'
+} from '../database/dialect.js'
+import { type Description, type Entry, type FieldTable, fieldEntries, type Kind } from './description.js'
 
 /** Rows per statement: some milliseconds of work. */
 const PAGE_SIZE = 500
@@ -42,6 +41,8 @@ export function* readEntries<Table extends FieldTable, Identity extends keyof Ta
 export interface IdentifiedEntry<Table extends FieldTable> {
   readonly id: number
   readonly entry: Entry<Table>
+  /** The fields that raw SQL filled with values of other types. */
+  readonly unreadable: readonly string[]
 }
 
 /**
@@ -85,9 +86,13 @@ export function parseEntries<Table extends FieldTable>(
   const rows: [number, ...unknown[]][] = JSON.parse(text ?? '[]')
   return rows.map(([id, ...values]) => {
     const entry: Record<string, unknown> = {}
-    for (const [index, [name, { kind }]] of described.entries()) entry[name] = documentValue(kind, values[index])
+    const unreadable: string[] = []
+    for (const [index, [name, { kind }]] of described.entries()) {
+      entry[name] = documentValue(kind, values[index])
+      if (!isOfKind(kind, values[index])) unreadable.push(name)
+    }
     // As above.
-    return { id, entry: entry as Entry<Table> }
+    return { id, entry: entry as Entry<Table>, unreadable }
   })
 }
 
@@ -112,64 +117,15 @@ export async function* readEntrySlices<Table extends FieldTable, Identity extend
   }
 }
 
-/** Creates or replaces entries by one statement. The triggers of the tables record the history. */
-export function* writeEntries<Table extends FieldTable, Identity extends keyof Table & string>(
-  { table, fields, identity }: Description<Table, Identity>,
-  dialect: Dialect,
-  entries: readonly Entry<Table>[],
-  nowMs: number,
-): SqlWork<void> {
-  if (entries.length === 0) return
-  const described = fieldEntries(fields)
-  const rows = entries.map((entry) => described.map(([name, { kind }]) => storedValue(kind, entry[name])))
-  const values = described.map(([, { kind }], index) => columnValue(dialect, kind, index))
-  const columns = described.map(([name]) => toColumn(name))
-  const replaced = [...columns, 'updated_at', 'changed_by'].map((column) => `${column} = excluded.${column}`)
-  // "WHERE true" is for SQLite, which would parse ON as the condition of a join.
-  yield* runStatement(
-    `INSERT INTO ${dialect.table(table)} (${columns.join(', ')}, updated_at, changed_by)
-     SELECT ${values.join(', ')}, ${dialect.fromMs(dialect.whole('$2'))}, $3 FROM ${dialect.jsonRows()} WHERE true
-     ON CONFLICT (${identity.map(toColumn).join(', ')}) DO UPDATE SET ${replaced.join(', ')}`,
-    [JSON.stringify(rows), nowMs, changeToken({ ...currentAuthor(), source: 'import' })],
-  )
-}
-
-/**
- * Deletes entries by one statement, and sets the actor in the changes that the triggers recorded, since a deleted row
- * cannot carry it. The caller must have locked the table.
- */
-export function* deleteEntries<Table extends FieldTable, Identity extends keyof Table & string>(
-  { table, entity, identity }: Description<Table, Identity>,
-  dialect: Dialect,
-  entries: readonly Entry<Table>[],
-): SqlWork<void> {
-  if (entries.length === 0) return
-  const changes = dialect.table('rate_limit_change')
-  const [newest] = yield* runStatement<{ id: number | null }>(`SELECT MAX(id) AS id FROM ${changes}`)
-  const rows = entries.map((entry) => identity.map((name) => entry[name]))
-  yield* runStatement(
-    `DELETE FROM ${dialect.table(table)} WHERE (${identity.map(toColumn).join(', ')}) IN
-     (SELECT ${identity.map((_, index) => dialect.jsonField(index, 'text')).join(', ')} FROM ${dialect.jsonRows()})`,
-    [JSON.stringify(rows)],
-  )
-  yield* runStatement(
-    `UPDATE ${changes} SET source = 'import', actor = $1
-     WHERE id > ${dialect.whole('$2')} AND entity = $3 AND action = 'delete'`,
-    [currentAuthor().actor, newest?.id ?? 0, entity],
-  )
-}
-
-function columnValue(dialect: Dialect, kind: Kind, index: number): string {
-  if (kind === 'moment') return dialect.fromMs(dialect.jsonField(index, 'bigint'))
-  return dialect.jsonField(index, kind === 'integer' ? 'bigint' : kind)
-}
-
-function storedValue(kind: Kind, value: unknown): unknown {
-  return kind === 'moment' && typeof value === 'string' ? Date.parse(value) : value
+/** Returns whether a column has a value that its type has. SQLite stores a value of any type in every column. */
+function isOfKind(kind: Kind, value: unknown): boolean {
+  if (kind === 'boolean') return typeof value === 'boolean' || value === 0 || value === 1
+  if (kind === 'moment') return value === null || typeof value === 'number'
+  return typeof value === (kind === 'text' ? 'string' : 'number')
 }
 
 /** @param value of a moment in milliseconds */
-function documentValue(kind: Kind, value: unknown): unknown {
+export function documentValue(kind: Kind, value: unknown): unknown {
   if (kind === 'boolean') return Boolean(value)
   if (kind !== 'moment') return value
   const moment = new Date(typeof value === 'number' ? value : Number.NaN)

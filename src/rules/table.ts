@@ -1,0 +1,195 @@
+/** The only writer of rules and overrides: it validates, names the actor, writes, and has this process obey. */
+import type { Database } from '../database/database.js'
+import { type Dialect, runStatement, type SqlValue, type SqlWork, toColumn } from '../database/dialect.js'
+import { RuleValidationError } from '../ground/errors.js'
+import {
+  type Description,
+  defaultsFor,
+  type Entry,
+  type FieldTable,
+  fieldEntries,
+  type Kind,
+  spelled,
+  type Values,
+} from './description.js'
+import { changeToken, currentAuthor } from './history/actor.js'
+import { entriesAsJson, type IdentifiedEntry, parseEntries } from './read-entries.js'
+
+/**
+ * Runs `work` in one transaction, during which no others write the table, and resolves when this process obeys.
+ *
+ * @param nowMs the time of the change, by which a new row may have expired
+ */
+export function changeRows<Table extends FieldTable, Identity extends keyof Table & string, T>(
+  database: Database,
+  description: Description<Table, Identity>,
+  nowMs: number,
+  work: (table: LockedTable<Table, Identity>) => SqlWork<T>,
+): Promise<T> {
+  return changeLocked(database, [description], () => work(new LockedTable(description, database.dialect, nowMs)))
+}
+
+/** Does the same with several tables. */
+export async function changeLocked<T>(
+  database: Database,
+  descriptions: readonly Pick<Description, 'table'>[],
+  work: () => SqlWork<T>,
+): Promise<T> {
+  const tables = descriptions.map(({ table }) => table)
+  const result = await database.locked(tables, work)
+  await database.rulesChanged()
+  return result
+}
+
+/** A table that nobody else writes meanwhile. The triggers of the table record the history. */
+export class LockedTable<Table extends FieldTable, Identity extends keyof Table & string> {
+  readonly #description: Description<Table, Identity>
+  readonly #dialect: Dialect
+  readonly #nowMs: number
+
+  constructor(description: Description<Table, Identity>, dialect: Dialect, nowMs: number) {
+    this.#description = description
+    this.#dialect = dialect
+    this.#nowMs = nowMs
+  }
+
+  /** Returns the rows of a condition. */
+  *find(where: string, parameters: readonly SqlValue[]): SqlWork<IdentifiedEntry<Table>[]> {
+    const entries = entriesAsJson(this.#description, this.#dialect, `WHERE ${where}`)
+    const [row] = yield* runStatement<{ entries: string | null }>(`SELECT ${entries} AS entries`, parameters)
+    return parseEntries(this.#description, row?.entries)
+  }
+
+  /**
+   * Creates a row.
+   *
+   * @returns its id; undefined where another row has its identity
+   * @throws RuleValidationError with a message for every wrong field
+   */
+  *create(values: Values): SqlWork<number | undefined> {
+    const { fields } = this.#description
+    this.#validate(values, 'new')
+    // The values are valid, which types cannot express.
+    const entry = { ...defaultsFor(fields), ...storedFields(fields, values) } as Entry<Table>
+    if ((yield* this.#findIdentity(entry)) !== undefined) return undefined
+    yield* this.write([entry])
+    return yield* this.#findIdentity(entry)
+  }
+
+  /**
+   * Changes fields of a row that `find` returned.
+   *
+   * @returns false where another row has the identity that it would have
+   * @throws RuleValidationError with a message for every field that would be wrong
+   */
+  *update({ id, entry }: IdentifiedEntry<Table>, values: Values): SqlWork<boolean> {
+    const { table, fields } = this.#description
+    const changes = storedFields(fields, values)
+    const changed = { ...entry, ...changes }
+    this.#validate(changed, 'stored')
+    const standing = yield* this.#findIdentity(changed)
+    if (standing !== undefined && standing !== id) return false
+    const names = fieldEntries(fields).filter(([name]) => name in changes)
+    const columns = this.#columns(names)
+    yield* runStatement(
+      `UPDATE ${this.#dialect.table(table)} AS stored
+       SET ${columns.map(({ column, value }) => `${column} = ${value}`).join(', ')} FROM ${this.#dialect.jsonRows()}
+       WHERE stored.id = ${this.#dialect.whole('$4')}`,
+      [JSON.stringify([storedValues(names, changed)]), this.#nowMs, changeToken(), id],
+    )
+    return true
+  }
+
+  /** Creates or replaces valid rows by one statement. */
+  *write(entries: readonly Entry<Table>[]): SqlWork<void> {
+    if (entries.length === 0) return
+    const { table, fields, identity } = this.#description
+    const names = fieldEntries(fields)
+    const columns = this.#columns(names)
+    // "WHERE true" is for SQLite, which would parse ON as the condition of a join.
+    yield* runStatement(
+      `INSERT INTO ${this.#dialect.table(table)} (${columns.map(({ column }) => column).join(', ')})
+       SELECT ${columns.map(({ value }) => value).join(', ')} FROM ${this.#dialect.jsonRows()} WHERE true
+       ON CONFLICT (${identity.map(toColumn).join(', ')})
+       DO UPDATE SET ${columns.map(({ column }) => `${column} = excluded.${column}`).join(', ')}`,
+      [JSON.stringify(entries.map((entry) => storedValues(names, entry))), this.#nowMs, changeToken()],
+    )
+  }
+
+  /**
+   * Deletes the rows of a condition, and names the actor in the changes that the triggers recorded, since a deleted row
+   * cannot carry it.
+   *
+   * @returns the number of rows
+   */
+  *delete(where: string, parameters: readonly SqlValue[]): SqlWork<number> {
+    const { table, entity } = this.#description
+    const { source, actor } = currentAuthor()
+    const deleted = yield* runStatement<{ id: number }>(
+      `DELETE FROM ${this.#dialect.table(table)} WHERE ${where} RETURNING id`,
+      parameters,
+    )
+    if (deleted.length === 0) return 0
+    yield* runStatement(
+      `UPDATE ${this.#dialect.table('rate_limit_change')} SET source = $1, actor = $2
+       WHERE entity = $3 AND action = 'delete' AND source = 'sql' AND ${this.#dialect.isOneOf('row_id', '$4', 'bigint')}`,
+      [source, actor, entity, JSON.stringify(deleted.map(({ id }) => id))],
+    )
+    return deleted.length
+  }
+
+  /** Deletes entries by their identities. */
+  *deleteEntries(entries: readonly Entry<Table>[]): SqlWork<void> {
+    if (entries.length === 0) return
+    const { identity } = this.#description
+    const values = identity.map((_, index) => this.#dialect.jsonField(index, 'text')).join(', ')
+    yield* this.delete(
+      `(${identity.map(toColumn).join(', ')}) IN (SELECT ${values} FROM ${this.#dialect.jsonRows()})`,
+      [JSON.stringify(entries.map((entry) => identity.map((name) => entry[name])))],
+    )
+  }
+
+  *#findIdentity(entry: Readonly<Record<string, unknown>>): SqlWork<number | undefined> {
+    const { table, identity } = this.#description
+    const [row] = yield* runStatement<{ id: number }>(
+      `SELECT id FROM ${this.#dialect.table(table)}
+       WHERE ${identity.map((name, index) => `${toColumn(name)} = $${index + 1}`).join(' AND ')}`,
+      identity.map((name) => String(entry[name])),
+    )
+    return row?.id
+  }
+
+  #validate(values: Values, extent: 'new' | 'stored'): void {
+    const errors = this.#description.errors(values, extent, this.#nowMs)
+    if (Object.keys(errors).length > 0) throw new RuleValidationError(errors, [], this.#description.entity)
+  }
+
+  /** Returns the columns that a statement writes, with the values of a JSON row in `$1`, the time `$2` and the token `$3`. */
+  #columns(names: readonly (readonly [string, { readonly kind: Kind }])[]) {
+    const dialect = this.#dialect
+    return [
+      ...names.map(([name, { kind }], index) => ({
+        column: toColumn(name),
+        value:
+          kind === 'moment'
+            ? dialect.fromMs(dialect.jsonField(index, 'bigint'))
+            : dialect.jsonField(index, kind === 'integer' ? 'bigint' : kind),
+      })),
+      { column: 'updated_at', value: dialect.fromMs(dialect.whole('$2')) },
+      { column: 'changed_by', value: '$3' },
+    ]
+  }
+}
+
+/** Returns the fields that values have, as they are stored; an undefined value stays as it is. */
+function storedFields(fields: FieldTable, values: Values): Values {
+  const names = Object.keys(fields).filter((name) => values[name] !== undefined)
+  return { ...Object.fromEntries(names.map((name) => [name, values[name]])), ...spelled(fields, values) }
+}
+
+function storedValues(names: readonly (readonly [string, { readonly kind: Kind }])[], entry: Values): unknown[] {
+  return names.map(([name, { kind }]) => {
+    const value = entry[name]
+    return kind === 'moment' && typeof value === 'string' ? Date.parse(value) : value
+  })
+}
