@@ -288,7 +288,8 @@ test('what a killed server held is free after the period', async (t) => {
   const { clock, statuses } = await open(t, { database, plugin: { middleware: LIMITED } })
   const { store } = (await open(t, { database })).app.smartRateLimit
   const policy = { algorithm: 'concurrency', limit: 2, periodMs: MINUTE_MS } as const
-  for (const permit of [1, 2]) await store.check([{ key: 'ip:127.0.0.1', policy, cost: 1, permit }], clock.now())
+  for (const permit of [1, 2])
+    await store.check([{ key: 'default|ip:127.0.0.1', policy, cost: 1, permit }], clock.now())
   assert.deepEqual(await statuses(1, '/'), [429])
   clock.advance(MINUTE_MS)
   assert.deepEqual(await statuses(1, '/'), [200])

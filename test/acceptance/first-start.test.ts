@@ -65,7 +65,7 @@ test('with no option at all a client gets 100 requests a minute, counted in rate
   const file = openSqliteFile(join(folder, 'ratelimit.db'), { readonly: true })
   t.after(() => file.close())
   const counted = file.prepare('SELECT key FROM rate_limit_counter WHERE count > 100')
-  assert.deepEqual(counted.all(), [{ key: 'ip:127.0.0.1' }])
+  assert.deepEqual(counted.all(), [{ key: 'default|ip:127.0.0.1' }])
 })
 
 test('with counters in memory and events and rules off, no database is opened', async (t) => {
