@@ -119,7 +119,7 @@ export class EventLog implements EventLogReadings {
 
   /** Writes what is left, for some seconds at most; what no table has taken then is lost. */
   async close(): Promise<void> {
-    const { table } = this.#options
+    const { table, state } = this.#options
     const isDone = () => this.#inMemory === 0 && table.oldestMs === undefined
     const flush = () => this.flush().then(() => (isDone() ? undefined : pauseMs(CLOSE_RETRY_MS)))
     let isOver = false
@@ -138,21 +138,16 @@ export class EventLog implements EventLogReadings {
       this.#hurry()
       if (table.close !== undefined) await Promise.race([this.#turn, pauseMs(CLOSE_URGENT_MS)])
       this.#writer.stop()
-      this.#loseRest()
+      const lost = this.#inMemory
+      const reason = state.lastFailure ?? new Error('the database did not answer before the app was closed')
+      if (lost > 0) state.lose(lost, reason)
+      this.#unsettled = 0
+      while (this.#buffer.take() !== undefined);
       await table.close?.()
     } finally {
       clearInterval(timer)
       this.#endFlushes()
     }
-  }
-
-  #loseRest(): void {
-    const { state } = this.#options
-    const lost = this.#inMemory
-    if (lost === 0) return
-    state.lose(lost, state.lastFailure ?? new Error('the database did not answer before the app was closed'))
-    this.#unsettled = 0
-    while (this.#buffer.take() !== undefined);
   }
 
   /** Drops and counts an event where nothing has room for it. */

@@ -12,12 +12,6 @@ interface Chunk {
   firstMs: number
 }
 
-export interface TakenRows {
-  readonly rows: string[]
-  /** The time of the first row. */
-  readonly firstMs: number
-}
-
 /**
  * A queue of texts that wait for some time. They are kept as bytes outside of the heap: thousands of strings that are
  * dropped half a second later would be copied by the garbage collection, and then fill the old generation.
@@ -48,8 +42,8 @@ export class RowBuffer {
     this.#length++
   }
 
-  /** Removes the first rows, some thousand at most. */
-  take(): TakenRows | undefined {
+  /** Removes the first rows, some thousand at most, and returns them with the time of the first. */
+  take(): { readonly rows: string[]; readonly firstMs: number } | undefined {
     const [chunk] = this.#chunks
     if (chunk === undefined || this.#length === 0) return undefined
     const { bytes, ends, firstMs } = chunk
