@@ -55,24 +55,25 @@ interface RouteLimit {
   readonly setting: string
 }
 
+/** What all limits of an app have in common. */
+export type CommonDependencies = Pick<
+  HookDependencies,
+  | 'now'
+  | 'address'
+  | 'check'
+  | 'checkLeased'
+  | 'underWay'
+  | 'checkAhead'
+  | 'storeTimeoutMs'
+  | 'takePlaces'
+  | 'awaitResponse'
+  | 'noteRefusal'
+  | 'failed'
+>
+
 export interface RouteLimitDependencies
-  extends Pick<
-    HookDependencies,
-    | 'now'
-    | 'address'
-    | 'user'
-    | 'storeTimeoutMs'
-    | 'check'
-    | 'checkLeased'
-    | 'underWay'
-    | 'checkAhead'
-    | 'takePlaces'
-    | 'needsUser'
-    | 'awaitResponse'
-    | 'record'
-    | 'noteRefusal'
-    | 'failed'
-  > {
+  extends CommonDependencies,
+    Pick<HookDependencies, 'user' | 'needsUser' | 'record'> {
   /** Whether requests are checked at all. */
   readonly enabled: boolean
   /** Notes the hook, so that requests of its routes can be explained. */

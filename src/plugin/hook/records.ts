@@ -1,12 +1,12 @@
 /** The records of a decision, resolved when the plugin is registered: nothing, its event, its count, or both. */
 
-import { isByAddress } from '../clients/client.js'
-import type { CheckedRequest } from '../http/checked-request.js'
-import type { HookDependencies } from '../http/on-request.js'
-import { PostponedRecords, type RecordDecision } from '../http/postponed-records.js'
-import { createReceivedPath } from '../http/request-path.js'
-import { integerUserId } from '../http/request-user.js'
-import type { EventOutcome } from '../log/event.js'
+import { isByAddress } from '../../clients/client.js'
+import type { CheckedRequest } from '../../http/checked-request.js'
+import type { HookDependencies } from '../../http/on-request.js'
+import { PostponedRecords, type RecordDecision } from '../../http/postponed-records.js'
+import { createReceivedPath } from '../../http/request-path.js'
+import { integerUserId } from '../../http/request-user.js'
+import type { EventOutcome } from '../../log/event.js'
 import type { HookComponents } from './hook-components.js'
 
 type RecordStep = HookDependencies['record']

@@ -1,7 +1,7 @@
 /** Warns, once each, of kinds of keys and conditions that lack what makes them useful. */
 import type { FastifyInstance } from 'fastify'
-import { type ClientKind, countsBy } from '../clients/client-kind.js'
-import type { Settings } from './settings/resolve.js'
+import { type ClientKind, countsBy } from '../../clients/client-kind.js'
+import type { Settings } from '../settings/resolve.js'
 
 export interface KeyWarnings {
   /** Warns where limits by user have no way to find the user. */

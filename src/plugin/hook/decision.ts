@@ -1,0 +1,102 @@
+/** How a request is decided, by the plugin's own check and by limits of single routes. */
+import { countsBy } from '../../clients/client-kind.js'
+import { systemClock } from '../../ground/time/clock.js'
+import { type CheckedRequest, NOTHING_IN_FORCE } from '../../http/checked-request.js'
+import { createRuleChooser } from '../../http/conditions.js'
+import { createHeaders } from '../../http/headers.js'
+import { createRouteRate } from '../../http/limits.js'
+import { createDecide, createRefusalNotice, type HookDependencies } from '../../http/on-request.js'
+import { createRequestPath, hasPath, PathPrefixes } from '../../http/request-path.js'
+import { RouteCosts } from '../../http/route-config.js'
+import type { CommonDependencies } from '../../http/route-limit.js'
+import { timedCheck } from '../../operations/metrics/timed-check.js'
+import type { Settings } from '../settings/resolve.js'
+import type { HookComponents } from './hook-components.js'
+import type { Keys } from './keys.js'
+import type { Limits } from './limits.js'
+import type { Records } from './records.js'
+
+/** Creates what all limits of the app have in common. */
+export function createChecks(components: HookComponents): CommonDependencies {
+  const { app, settings, addresses, places, responses } = components
+  const { check, checkLeased } = createTimedChecks(components)
+  return {
+    // Whole milliseconds, whatever the host's clock returns.
+    now: settings.clock === systemClock ? systemClock.now : () => Math.floor(settings.clock.now()),
+    address: addresses.client,
+    check,
+    checkLeased,
+    underWay: (counter) => places.underWay.get(counter) ?? responses.underWay.get(counter),
+    checkAhead: (asked, nowMs, waitedMs) => responses.checkAhead(asked, nowMs, waitedMs, check),
+    storeTimeoutMs: settings.storeTimeoutMs,
+    takePlaces: (checked) => places.take(checked, check),
+    awaitResponse: (checked, reply) => responses.await(checked, reply),
+    noteRefusal: createRefusalNotice(settings.onRefused, app.log),
+    failed: (error) => app.log.error({ err: error }, 'Rate limit check failed: the request goes on without it'),
+  }
+}
+
+/** Returns the functions that check requests; with metrics they also measure the duration. */
+function createTimedChecks({ limiter, metrics }: HookComponents): Pick<HookDependencies, 'check' | 'checkLeased'> {
+  const { check, checkLeased } = limiter
+  if (metrics === undefined) return { check, checkLeased }
+  return { check: timedCheck(check, metrics.observe), checkLeased: timedCheck(checkLeased, metrics.observe) }
+}
+
+/** Creates the function that returns whether a request is left alone before it is examined. */
+export function createSkip({ settings, router }: HookComponents): (checked: CheckedRequest) => boolean {
+  if (!settings.enabled) return () => true
+  const prefixes = settings.middleware.skipPaths.map((prefix) => [prefix, true] as const)
+  const skipped = new PathPrefixes(prefixes, router)
+  if (skipped.isEmpty) return () => false
+  return ({ path, request }) => skipped.find(path) !== undefined && hasPath(request)
+}
+
+/** Creates what requests cost by their routes. */
+export function createCosts({ app, settings, router }: HookComponents, isSkipped: ReturnType<typeof createSkip>) {
+  const { enabled, useDynamicRules, middleware } = settings
+  // A rule may allow what neither the default rate nor a prefix does.
+  const rateFor = enabled && !useDynamicRules ? createRouteRate(middleware, router) : () => undefined
+  return new RouteCosts({ log: app.log, rateFor, skipsNothing: middleware.skipPaths.length === 0, isSkipped })
+}
+
+/** Creates the plugin's own check. */
+export function createDecision(
+  { app, settings, router, current, conditions }: HookComponents,
+  { options: { users }, warnings, findUser }: Keys,
+  checks: CommonDependencies,
+  limits: Limits,
+  costs: RouteCosts,
+  { record }: Pick<Records, 'record'>,
+): HookDependencies {
+  return {
+    ...checks,
+    ...limits,
+    decide: createDecide(settings.skip, app.log),
+    path: needsPath(settings) ? createRequestPath(router) : () => '/',
+    costs,
+    needsUser: needsUser(settings),
+    user(checked) {
+      const late = findUser(checked)
+      if (!checked.inForce.overrides.hasUsers) return late
+      warnings.warnOfUsers()
+      return late === undefined ? users.noteNeed(checked) : late.then(() => users.noteNeed(checked))
+    },
+    inForce: settings.useDynamicRules ? current.at.bind(current) : () => NOTHING_IN_FORCE,
+    chooseRule: createRuleChooser(conditions, (checked) => {
+      warnings.warnOfConditions()
+      users.noteNeed(checked)
+    }),
+    headers: createHeaders(settings.headers),
+    record,
+  }
+}
+
+/** Returns whether a request needs its user whatever rules and overrides are in force. */
+function needsUser({ logEvents, middleware: { key } }: Settings): boolean {
+  return logEvents !== false || (typeof key === 'object' && countsBy(key, 'user'))
+}
+
+function needsPath({ useDynamicRules, middleware: { skipPaths, rateLimits } }: Settings): boolean {
+  return useDynamicRules || skipPaths.length > 0 || Object.keys(rateLimits).length > 0
+}

@@ -1,0 +1,29 @@
+import type { FastifyInstance } from 'fastify'
+import type { RequestAddresses } from '../../http/client-address.js'
+import type { CodeCounters } from '../../http/code-counters.js'
+import type { ConditionReports } from '../../http/conditions.js'
+import type { RefusalBans } from '../../http/refusal-bans.js'
+import type { CountedResponses, HeldPlaces } from '../../http/request-end.js'
+import type { RouterOptions } from '../../http/request-path.js'
+import type { Limiter } from '../../limiter/limiter.js'
+import type { EventLog } from '../../log/event-log.js'
+import type { Metrics } from '../../operations/metrics/figures.js'
+import type { CurrentSnapshot } from '../../rules/snapshot/current-snapshot.js'
+import type { Settings } from '../settings/resolve.js'
+
+/** The components that the hook uses. */
+export interface HookComponents {
+  readonly app: FastifyInstance
+  readonly settings: Settings
+  readonly router: RouterOptions
+  readonly addresses: RequestAddresses
+  readonly limiter: Limiter
+  readonly responses: CountedResponses
+  readonly places: HeldPlaces
+  readonly current: CurrentSnapshot
+  readonly events: EventLog
+  readonly counters: CodeCounters
+  readonly metrics: Metrics | undefined
+  readonly conditions: ConditionReports
+  readonly bans: RefusalBans
+}

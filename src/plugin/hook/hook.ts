@@ -1,0 +1,65 @@
+import type { FastifyInstance, FastifyReply, HookHandlerDoneFunction, RouteOptions } from 'fastify'
+import { createdByFirstCall } from '../../ground/remember.js'
+import { createAsk } from '../../http/ask.js'
+import { listCodeLimits } from '../../http/code-limits.js'
+import { createOnRequest } from '../../http/on-request.js'
+import { notePreflights } from '../../http/preflight.js'
+import { noteErrorHandler } from '../../http/refusal.js'
+import { REPLY, type RequestWithReply } from '../../http/request-reply.js'
+import { applyConfigLimit } from '../../http/route-config.js'
+import type { RouteLimitOptions } from '../../http/route-limit.js'
+import { createChecks, createCosts, createDecision, createSkip } from './decision.js'
+import type { HookComponents } from './hook-components.js'
+import { createKeys } from './keys.js'
+import { createLimits } from './limits.js'
+import { createRecords } from './records.js'
+import { createRouteLimits } from './route-limits.js'
+
+export type Hook = ReturnType<typeof createHook>
+
+/** Creates the functions of the hot path, so that it reads no option. */
+export function createHook(components: HookComponents) {
+  const { settings, counters } = components
+  const keys = createKeys(components)
+  const limits = createLimits(components, keys)
+  const checks = createChecks(components)
+  const records = createRecords(components)
+  const isSkipped = createSkip(components)
+  const costs = createCosts(components, isSkipped)
+  const decision = createDecision(components, keys, checks, limits, costs, records)
+  const checkLate = createOnRequest({ ...decision, costs: costs.late })
+  const { routes, ...routeLimits } = createRouteLimits(components, keys, checks, records)
+
+  /** Validates a route's config when it is declared, and registers the route. */
+  function noteRoute(this: FastifyInstance, route: RouteOptions): void {
+    // A limit without a name is that of its route.
+    applyConfigLimit(route, settings.hook, (options) =>
+      routeLimits.create(options, 'config.smartRateLimit', Boolean(options.name)),
+    )
+    if (settings.hook === 'onRequest') notePreflights(this, route, checkLate)
+    noteErrorHandler(route)
+    costs.noteRoute(route)
+    counters.addRoute(route)
+    routes.noteRoute(route)
+  }
+
+  return {
+    onRequest: createOnRequest(decision),
+    /** A hook for requests that code may check before the plugin does. */
+    keepReply(request: RequestWithReply, reply: FastifyReply, done: HookHandlerDoneFunction): void {
+      request[REPLY] = reply
+      done()
+    },
+    ask: createAsk(decision, isSkipped, () => 1),
+    explain: createdByFirstCall(async () => {
+      const { createAppExplain } = await import('./explain.js')
+      return createAppExplain(components, decision, routes, isSkipped)
+    }),
+    codeLimits: () => listCodeLimits(settings.middleware, routes.listLimits()),
+    routeLimit: (options: RouteLimitOptions) => routeLimits.create(options, 'limit', false),
+    noteRoute,
+    postponed: records.postponed,
+    /** What routes have of their own, so far. */
+    routeSettings: () => ({ costs: costs.count, haveLimits: routeLimits.haveLimits() }),
+  }
+}

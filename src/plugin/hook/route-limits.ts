@@ -1,0 +1,61 @@
+/** The limits of single routes, which code creates. */
+import { countsBy } from '../../clients/client-kind.js'
+import { DeclaredRoutes } from '../../http/declared-routes.js'
+import {
+  type CommonDependencies,
+  createRouteLimit,
+  type RouteLimitHook,
+  type RouteLimitOptions,
+} from '../../http/route-limit.js'
+import { requireSettle } from '../settings/middleware.js'
+import { resolveRouteLimit } from '../settings/route-limit.js'
+import type { HookComponents } from './hook-components.js'
+import type { Keys } from './keys.js'
+import type { Records } from './records.js'
+
+export function createRouteLimits(
+  { app, settings, router, counters }: HookComponents,
+  { warnings, findUser, toClient }: Keys,
+  checks: CommonDependencies,
+  records: Records,
+) {
+  const routes = new DeclaredRoutes()
+  let haveLimits = false
+  return {
+    /** The routes that were declared so far. */
+    routes,
+    /** Returns whether there are limits, so far. */
+    haveLimits: () => haveLimits,
+    /**
+     * @param setting the beginning of the names of its settings in messages
+     * @param isShared whether all routes with its name share a counter
+     * @throws InvalidSettingError for invalid options
+     */
+    create(options: RouteLimitOptions, setting: string, isShared: boolean): RouteLimitHook {
+      const { key, ...resolved } = resolveRouteLimit(options, setting)
+      if (resolved.algorithm === 'concurrency') {
+        requireSettle(settings.middleware.backend, `${setting}.algorithm`, resolved.algorithm)
+      }
+      if (typeof key === 'object') warnings.noteKind(key)
+      const limit = createRouteLimit(
+        { ...resolved, setting, isShared },
+        {
+          ...checks,
+          enabled: settings.enabled,
+          note: (hook, explained) => routes.noteLimit(hook, explained),
+          needsUser: typeof key === 'object' && countsBy(key, 'user'),
+          user: findUser,
+          variant: settings.headers,
+          toClient: toClient(key, `${setting}.key`),
+          counters,
+          router,
+          log: app.log,
+          record: records.recordRoute,
+        },
+      )
+      records.noteLimit()
+      haveLimits = true
+      return limit
+    },
+  }
+}
