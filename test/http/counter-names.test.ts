@@ -31,7 +31,7 @@ const PIECES = [
   ...'limit:60000: limit:60000::GET limit:60000:a: shared:60000: override:1 override:1| ceiling| staff-token|'.split(
     ' ',
   ),
-  ...['GET /a', 'GET /a|', '/a', '/a|', '203.0.113.7', '2001:db8::/64', 'shop|', 'app.one|'],
+  ...['GET /a', 'GET /a|', ':GET /a', '/a', '/a|', '203.0.113.7', '2001:db8::/64', 'shop|', 'app.one|'],
   ...[LONG, `${LONG}y`, HASH],
   ...'#~'.split('').flatMap((mark) => ['', 60, 63, 190].map((length) => `${LONG.slice(0, +length)}${mark}${HASH}`)),
 ]
@@ -41,12 +41,13 @@ const NAMES = ['user', 'header:x-a', 'cookie:sid', 'route', 'key'] as const
 interface Counted {
   readonly of: string
   readonly counter: string
+  readonly client: Client
 }
 
 const known = new CodeCounters()
 
 function ofLimit(limit: string, of: readonly (string | number)[], client: Client): Counted {
-  return { of: JSON.stringify([of, client.parts]), counter: formatCounter(limit, client) }
+  return { of: JSON.stringify([of, client.parts]), counter: formatCounter(limit, client), client }
 }
 
 function ofDefault(client: Client): Counted {
@@ -113,11 +114,15 @@ const counters = fc.oneof(
   clients.map((client) => ofLimit(CEILING_LIMIT, ['ceiling'], client)),
   fc.tuple(ruleNames, clients).map((given) => ofRule(...given)),
   fc.tuple(ruleNames, clients).map(([name, client]) => ofLimit(refusalsLimitName(name), ['refusals', name], client)),
-  clients.map((client) => ({ of: JSON.stringify(['staff', client.parts]), counter: staffCounter('token', client) })),
+  clients.map((client) => ({
+    of: JSON.stringify(['staff', client.parts]),
+    counter: staffCounter('token', client),
+    client,
+  })),
 )
 
 /** Clients, prefixes and routes that spell a name, from each place on where a part of it may begin or end. */
-function* lookAlikesOf(name: string): Iterable<Counted> {
+function* lookAlikesOf(name: string, { counter, client: same }: Counted): Iterable<Counted> {
   for (const { index } of name.matchAll(/(?<=^|[|:])(?=.)/gs)) {
     const [before, rest] = [name.slice(0, index), name.slice(index)]
     const client = createClient({ name: 'key', value: rest })
@@ -127,6 +132,10 @@ function* lookAlikesOf(name: string): Iterable<Counted> {
     yield ofShared(60_000, before, client)
     const ruleName = before.replaceAll(':', '')
     if (ruleName !== '') yield ofRule(ruleName, client)
+  }
+  const [, periodMs, route] = /^limit:(\d+):(.*)$/s.exec(counter.slice(0, -formatCounter('', same).length)) ?? []
+  for (const { index } of route?.matchAll(/:GET /g) ?? []) {
+    yield ofRoute(Number(periodMs), route?.slice(0, index) ?? '', route?.slice(index + ':GET '.length) ?? '', same)
   }
 }
 
@@ -139,10 +148,11 @@ test('no client, limit or namespace spells the name of the counter of another on
     seen.set(name, of)
   }
   const namespaces = fc.constantFrom('', 'shop|', 'app.one|', 'default|', 'ceiling|')
-  const property = fc.property(namespaces, counters, (namespace, { of, counter }) => {
+  const property = fc.property(namespaces, counters, (namespace, counted) => {
+    const { of, counter } = counted
     for (const name of new Set([counter, namespace + counter])) {
       proveApart(counterKey(name), name === counter ? of : `${namespace} ${of}`)
-      for (const lookAlike of lookAlikesOf(name)) proveApart(counterKey(lookAlike.counter), lookAlike.of)
+      for (const lookAlike of lookAlikesOf(name, counted)) proveApart(counterKey(lookAlike.counter), lookAlike.of)
     }
   })
   fc.assert(property, { seed, numRuns: RUNS, endOnFailure: true })

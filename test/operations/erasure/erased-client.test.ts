@@ -95,7 +95,7 @@ describe('an erased client', () => {
       ['ip:', addressClient, '203.0.113.7', '203.0.113.8'],
       ['ip:', addressClient, '2001:db8:1:2::/64', '2001:db8:1:3::/64'],
       ...['7', '-', 'a|ip:203.0.113.7', LONG, `${LONG}\0`].flatMap((value) =>
-        ['user', 'header:x-a', 'cookie:sid', 'route', 'key'].map((name): (typeof makers)[number] => [
+        ['user', 'header:x-api-key', 'cookie:sid', 'route', 'key'].map((name): (typeof makers)[number] => [
           `${name}:`,
           (each) => createClient({ name, value: each }),
           value,
