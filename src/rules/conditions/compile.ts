@@ -135,7 +135,7 @@ function prepareIn({ args }: Extract<Expression, { op: 'in' }>, scope: Scope): E
   const texts = requestField(of)
   if (texts?.of !== 'map') return prepareAll(args, scope)
   prepare(name, scope)
-  return (evaluator, _node, context) => texts.read(currentFacts(), evaluator.run(name, context)) !== undefined
+  return (evaluator, _node, context) => texts.view.has(evaluator.run(name, context))
 }
 
 /** Prepares a map that is written out. The library makes an object of it, whose keys are texts. */
@@ -195,7 +195,7 @@ function prepareMember(node: Member, scope: Scope): Evaluate {
   // What was not sent reads as an empty text, so that nobody escapes a rule by leaving it out.
   if (texts?.of === 'map' && name !== undefined) {
     texts.validateName(node, name)
-    return () => takeWorkOn(texts.read(currentFacts(), name) ?? '', weights, inMacro)
+    return () => takeWorkOn(texts.view.get(name) ?? '', weights, inMacro)
   }
   if (of.op === 'id' && of.args === 'user' && name !== undefined) {
     found.readsUser = true

@@ -88,12 +88,20 @@ export abstract class ConditionFacts {
     this.take(error instanceof ConditionFailure ? FAILURE_WORK : LIBRARY_FAILURE_WORK)
   }
 
-  /** @throws TooMuchWork where a condition has taken more than one request may make: none decides any more */
+  /**
+   * Refuses a request whose conditions have taken more work than one may make: none decides any more.
+   *
+   * @throws TooMuchWork
+   */
   refuseExhausted(): void {
     if (this.#isExhausted) throw TOO_MUCH_WORK
   }
 
-  /** @throws TooMuchWork */
+  /**
+   * Takes work in any case.
+   *
+   * @throws TooMuchWork
+   */
   take(units: number): void {
     if (takeWork(this.#request, units)) return
     this.#isExhausted = true

@@ -15,8 +15,7 @@ interface RequestText {
 
 interface RequestMap {
   readonly of: 'map'
-  read(facts: ConditionFacts, name: unknown): string | undefined
-  /** The map as a whole, which has only what was sent. */
+  /** What was sent, which is read by name. */
   readonly view: MapView
   /** @throws Error for a name that none can have */
   validateName(node: Expression, name: string): void
@@ -29,7 +28,6 @@ const FIELDS: Readonly<Record<string, RequestField>> = {
   'request.host': { of: 'text', read: (facts) => facts.host },
   'request.headers': {
     of: 'map',
-    read: (facts, name) => (typeof name === 'string' ? facts.header(name) : undefined),
     view: new MapView(
       (name) => (typeof name === 'string' ? currentFacts().header(name) : undefined),
       () => currentFacts().headerNames(),
@@ -38,7 +36,6 @@ const FIELDS: Readonly<Record<string, RequestField>> = {
   },
   'request.query': {
     of: 'map',
-    read: (facts, name) => (typeof name === 'string' ? facts.parameter(name) : undefined),
     view: new MapView(
       (name) => (typeof name === 'string' ? currentFacts().parameter(name) : undefined),
       () => currentFacts().parameterNames(),
