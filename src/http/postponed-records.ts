@@ -1,5 +1,5 @@
-/** Records decisions when the answer starts, where a limit of the route may refuse the request until then. */
-import type { FastifyReply, FastifyRequest } from 'fastify'
+/** Records decisions after the hooks of a request, where a limit of the route may refuse it until then. */
+import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
 import type { CheckedRequest } from './checked-request.js'
 import { atResponseStart, hasEnded } from './response-events.js'
 
@@ -22,22 +22,39 @@ export class PostponedRecords {
   readonly #record: RecordDecision
   readonly #waiting = new Map<FastifyRequest, Waiting>()
   #sweeping: NodeJS.Timeout | undefined
+  readonly #passHooks = (request: FastifyRequest, _reply: unknown, done: HookHandlerDoneFunction): void => {
+    this.#settle(request)
+    done()
+  }
 
   constructor(record: RecordDecision) {
     this.#record = record
   }
 
-  /** Waits until the answer starts, another owner has taken the connection over, or the connection is gone. */
+  /** Adds a last hook to a route: its requests wait no longer, whatever its handler waits for. */
+  noteRoute(route: RouteOptions): void {
+    route.preHandler = [...[route.preHandler ?? []].flat(), this.#passHooks]
+  }
+
+  /** Waits until the hooks have passed, the answer starts, the host has taken the connection over, or it is gone. */
   add(checked: CheckedRequest, reply: FastifyReply): void {
     const { request } = checked
     this.#waiting.set(request, { checked, reply })
     atResponseStart(request, reply, () => this.#settle(request))
-    this.#sweeping ??= setInterval(() => this.#sweep(), SWEEP_MS).unref()
+    this.#sweeping ??= setInterval(() => this.sweep(), SWEEP_MS).unref()
   }
 
   /** Records that a limit of the route has refused a request; nothing where the plugin's own check did not run. */
   takeOver(refused: CheckedRequest): void {
     this.#settle(refused.request, refused)
+  }
+
+  /** Records requests that no hook can refuse any more; stops when none waits. */
+  sweep(): void {
+    for (const [request, { reply }] of this.#waiting) {
+      if (reply.sent || hasEnded(request, reply)) this.#settle(request)
+    }
+    if (this.#waiting.size === 0) this.#stopSweeping()
   }
 
   /** Records the requests in progress. */
@@ -51,14 +68,6 @@ export class PostponedRecords {
     if (waiting === undefined) return
     this.#waiting.delete(request)
     this.#record(waiting.checked, refused)
-  }
-
-  /** Records requests that no hook can refuse any more; stops when none waits. */
-  #sweep(): void {
-    for (const [request, { reply }] of this.#waiting) {
-      if (reply.sent || hasEnded(request, reply)) this.#settle(request)
-    }
-    if (this.#waiting.size === 0) this.#stopSweeping()
   }
 
   #stopSweeping(): void {

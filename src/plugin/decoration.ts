@@ -45,7 +45,13 @@ export function createDecoration(decorated: Decorated): SmartRateLimit {
     store,
     analytics: reports,
     health: createdByFirstCall(async () => (await import('./health.js')).createHealth(settings, decorated)),
-    events: { flush: () => events.flush(), stats: () => events.stats() },
+    events: {
+      flush() {
+        hook.postponed?.sweep()
+        return events.flush()
+      },
+      stats: () => events.stats(),
+    },
     rules: createRules(decorated),
     limit: hook.routeLimit,
     decisionOf: keptDecision,

@@ -36,6 +36,7 @@ export function createHook(components: HookComponents) {
     applyConfigLimit(route, settings.hook, (options) =>
       routeLimits.create(options, 'config.smartRateLimit', Boolean(options.name)),
     )
+    records.noteRoute(route)
     if (settings.hook === 'onRequest') notePreflights(this, route, checkLate)
     noteErrorHandler(route)
     costs.noteRoute(route)

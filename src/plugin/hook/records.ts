@@ -1,5 +1,6 @@
 /** The records of a decision, resolved when the plugin is registered: nothing, its event, its count, or both. */
 
+import type { RouteOptions } from 'fastify'
 import { isByAddress } from '../../clients/client.js'
 import type { CheckedRequest } from '../../http/checked-request.js'
 import type { HookDependencies } from '../../http/on-request.js'
@@ -20,16 +21,20 @@ export interface Records {
   readonly postponed?: PostponedRecords
   /** Lets events wait from now on. A limit may be a hook of any route, scope or not-found handler. */
   noteLimit(): void
+  /** Notes a route, whose events wait for its hooks at most. */
+  noteRoute(route: RouteOptions): void
 }
 
+const nothing = () => undefined
+
 /**
- * Creates the record steps. Limits for single routes log no event: that of their request, which is then recorded when
- * its answer starts, tells of their refusal.
+ * Creates the record steps. Limits for single routes log no event: that of their request, which is then recorded after
+ * its hooks, tells of their refusal.
  */
 export function createRecords(components: HookComponents): Records {
   const count = createCount(components)
   const recordEvent = createEventRecord(components)
-  if (recordEvent === undefined) return { record: count, recordRoute: count, noteLimit: () => undefined }
+  if (recordEvent === undefined) return { record: count, recordRoute: count, noteLimit: nothing, noteRoute: nothing }
   const postponed = new PostponedRecords(recordEvent)
   let haveLimits = false
   return {
@@ -37,6 +42,7 @@ export function createRecords(components: HookComponents): Records {
     noteLimit() {
       haveLimits = true
     },
+    noteRoute: (route) => postponed.noteRoute(route),
     record(checked, reply) {
       count?.(checked)
       if (haveLimits && !checked.isRefused) postponed.add(checked, reply)
