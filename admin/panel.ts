@@ -1,7 +1,6 @@
 import { AdminJS, ComponentLoader } from 'adminjs'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { internalsFor } from '../src/plugin/internals.js'
-import { loadWritesAtStart } from '../src/staff/sign-in/load-writes.js'
 import { registerPages } from '../src/staff/sign-in/pages.js'
 import { createScriptGuard } from '../src/staff/sign-in/same-site.js'
 import { registerSignInRoutes } from '../src/staff/sign-in/sign-in-routes.js'
@@ -12,6 +11,7 @@ import { exchangePage } from './exchange.js'
 import { parseForms } from './forms.js'
 import { createPanelCheck } from './guard.js'
 import { homePage } from './home.js'
+import { loadClientAtStart } from './load-client.js'
 import { createPanelNavigation, TEXTS } from './navigation.js'
 import type { AdminOptions } from './options.js'
 import { setSecurityHeaders } from './page.js'
@@ -23,7 +23,7 @@ import { THEME } from './theme.js'
 /** Registers the panel in `app`, a scope of its own. */
 export async function registerPanel(app: FastifyInstance, rootPath: string, options: AdminOptions): Promise<void> {
   const internals = internalsFor(app)
-  loadWritesAtStart(app, internals)
+  loadClientAtStart(app, internals)
   const mount = `${app.prefix}${rootPath}`
   internals.mounts.panels.push(mount)
   const { staff, isStaff } = options

@@ -49,6 +49,20 @@ test('no files import each other in a circle', () => {
   for (const file of files) follow(file, [])
 })
 
+test('only the client of hosts and the panel calls Prisma', () => {
+  const schema = readFileSync(join(PACKAGE_ROOT, 'prisma/sqlite/schema.prisma'), 'utf8')
+  const models = Array.from(schema.matchAll(/^model R(\w+)/gm), ([, name]) => `r${name}`)
+  assert.ok(models.includes('rateLimitRule'))
+  const model = new RegExp(`\\b(?:${models.join('|')})\\b|\\$(?:query|execute)Raw|\\$transaction\\b`)
+  const callers = [...texts].flatMap(([file, text]) => {
+    const isFace = dirname(file) === join('plugin', 'client') || file.split(sep, 1).join() === 'database'
+    // A docstring may show a host's call.
+    const code = text.replace(/\/\*\*.*?\*\//gs, '')
+    return !isFace && model.test(code) ? [file] : []
+  })
+  assert.deepEqual(callers, [])
+})
+
 test('nothing below the clock reads the time, and the algorithms know no I/O', () => {
   for (const [file, text] of texts) {
     if (dirname(file) !== 'limiter') continue

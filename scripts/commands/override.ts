@@ -2,15 +2,18 @@ import { isIP } from 'node:net'
 import { PSEUDONYM } from '../../src/clients/address-privacy.js'
 import { clientText, parseOverrideClient } from '../../src/clients/override-client.js'
 import type { Database } from '../../src/database/database.js'
-import { selectedColumns, toColumn } from '../../src/database/dialect.js'
+import { type SqlValue, type SqlWork, selectedColumns, toColumn } from '../../src/database/dialect.js'
 import { errorMessage, RuleValidationError } from '../../src/ground/errors.js'
 import type { Settings } from '../../src/plugin/settings/resolve.js'
-import { fieldNames, spelled } from '../../src/rules/description.js'
+import { fieldNames, spelled, type Values } from '../../src/rules/description.js'
 import { asActor } from '../../src/rules/history/actor.js'
 import { OVERRIDES, type OverrideEntry, overrideErrors, parseOverride } from '../../src/rules/overrides/override.js'
+import { changeRows, type LockedTable } from '../../src/rules/table.js'
 import { type CommandContext, type CommandResult, commandActor, UsageError } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
 import { parseLength } from './support/option-values.js'
+
+type Overrides = LockedTable<typeof OVERRIDES.fields, 'client' | 'pathPattern'>
 
 interface OverrideAddOptions extends DatabaseOptions {
   readonly path?: string | undefined
@@ -41,19 +44,27 @@ export async function add(
   }
   const errors = overrideErrors(fields, 'new', settings.clock.now())
   if (Object.keys(errors).length > 0) throw new UsageError(new RuleValidationError(errors, [], 'override').message)
-  const data = { ...fields, ...spelled(OVERRIDES.fields, fields) }
-  return withExistingDatabase(settings, context, async ({ client }) => {
-    const where = { client_pathPattern: { client: data.client, pathPattern } }
-    const before = await client.rateLimitOverride.findUnique({ where, select: { id: true } })
-    const row = await asActor(commandActor('override add'), () =>
-      client.rateLimitOverride.upsert({ where, create: data, update: data }),
+  return withExistingDatabase(settings, context, async ({ database }) => {
+    const replaced = await asActor(commandActor('override add'), () =>
+      changeRows(database, OVERRIDES, settings.clock.now(), (overrides) => put(overrides, fields)),
     )
+    const identity = [clientText(parseOverrideClient(fields.client)), pathPattern]
+    const [row] = await readOverrides(database, 'WHERE client = $1 AND path_pattern = $2', identity)
+    if (row === undefined) throw new Error('The override was removed meanwhile')
     const nowMs = settings.clock.now()
     return {
-      json: { replaced: before !== null, override: overrideJson(row, nowMs) },
-      lines: [`${before === null ? 'Added' : 'Replaced'}: ${overrideLine(row, nowMs)}`],
+      json: { replaced, override: overrideJson(row, nowMs) },
+      lines: [`${replaced ? 'Replaced' : 'Added'}: ${overrideLine(row, nowMs)}`],
     }
   })
+}
+
+/** Returns whether an override was replaced. */
+function* put(overrides: Overrides, fields: Values): SqlWork<boolean> {
+  const standing = yield* overrides.findSame({ ...fields, ...spelled(OVERRIDES.fields, fields) })
+  if (standing === undefined) yield* overrides.create(fields)
+  else yield* overrides.update(standing, fields)
+  return standing !== undefined
 }
 
 /** @throws UsageError for an invalid duration or moment */
@@ -77,7 +88,8 @@ export async function list(options: OverrideListOptions, context: CommandContext
   const settings = commandSettings(options, context)
   return withExistingDatabase(settings, context, async ({ database }) => {
     const nowMs = settings.clock.now()
-    const rows = await readOverrides(database, options.all ? null : nowMs)
+    const unexpired = `WHERE expires_at IS NULL OR expires_at > ${database.dialect.fromMs('$1')}`
+    const rows = await (options.all ? readOverrides(database, '', []) : readOverrides(database, unexpired, [nowMs]))
     return {
       json: { overrides: rows.map((row) => overrideJson(row, nowMs)) },
       lines: [...rows.map((row) => overrideLine(row, nowMs)), `${rows.length} override(s).`],
@@ -88,18 +100,16 @@ export async function list(options: OverrideListOptions, context: CommandContext
 type Moment = 'expiresAt' | 'createdAt' | 'updatedAt'
 type StoredRow = Omit<OverrideRow, Moment> & Readonly<Record<Moment, number | string | null>>
 
-/**
- * Reads the overrides without Prisma, which fails on all rows where raw SQL wrote an invalid moment into one.
- *
- * @param expiredMs overrides that have expired by then are left out; null includes all
- */
-async function readOverrides({ dialect, query }: Database, expiredMs: number | null): Promise<OverrideRow[]> {
-  const unexpired = `WHERE expires_at IS NULL OR expires_at > ${dialect.fromMs('$1')}`
+/** Reads overrides, also those into which raw SQL wrote an invalid moment. */
+async function readOverrides(
+  { dialect, query }: Database,
+  where: string,
+  parameters: readonly SqlValue[],
+): Promise<OverrideRow[]> {
   const rows = await query<StoredRow>(
-    `SELECT ${selectedColumns(OVERRIDE_ROW)}
-     FROM ${dialect.table(OVERRIDES.table)} ${expiredMs === null ? '' : unexpired}
-     ORDER BY ${dialect.bytewise('client')}, ${dialect.bytewise('path_pattern')}`,
-    expiredMs === null ? [] : [expiredMs],
+    `SELECT ${selectedColumns(OVERRIDE_ROW)} FROM ${dialect.table(OVERRIDES.table)} ${where}
+     ORDER BY ${OVERRIDES.order(dialect)}`,
+    parameters,
   )
   return rows.map((row) => ({
     ...row,
@@ -121,15 +131,15 @@ export async function remove(
   const { path: pathPattern = '' } = options
   const settings = commandSettings(options, context)
   const names = spellings(given, settings)
-  return withExistingDatabase(settings, context, async ({ client }) => {
-    const { count } = await asActor(commandActor('override remove'), () =>
-      client.rateLimitOverride.deleteMany({ where: { client: { in: names }, pathPattern } }),
+  return withExistingDatabase(settings, context, async ({ database }) => {
+    const theirs = database.dialect.isOneOf('client', '$1', 'text')
+    const count = await asActor(commandActor('override remove'), () =>
+      changeRows(database, OVERRIDES, settings.clock.now(), (overrides) =>
+        overrides.delete(`${theirs} AND path_pattern = $2`, [JSON.stringify(names), pathPattern]),
+      ),
     )
     if (count > 0) return { json: { removed: count }, lines: [`Removed ${count} override(s) of ${names.at(-1)}.`] }
-    const others = await client.rateLimitOverride.findMany({
-      where: { client: { in: names } },
-      select: { pathPattern: true },
-    })
+    const others = await readOverrides(database, `WHERE ${theirs}`, [JSON.stringify(names)])
     return { json: { removed: 0 }, lines: [], failures: [missing(names, pathPattern, others)] }
   })
 }

@@ -1,6 +1,7 @@
 import { createRulePreview, findLogGaps } from '../../src/plugin/wiring.js'
 import type { PreviewHour, PreviewKey, RulePreview } from '../../src/reports/preview/report.js'
-import type { RuleCandidate } from '../../src/rules/rule.js'
+import { readSomeEntries } from '../../src/rules/read-entries.js'
+import { RULES, type RuleCandidate } from '../../src/rules/rule.js'
 import { formatBar, formatCount, formatRate } from '../../src/staff/dashboard/format.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
@@ -30,9 +31,10 @@ export async function run(options: PreviewOptions, context: CommandContext): Pro
   const fromFile = file === undefined ? undefined : await readRule(file, context)
   return withExistingDatabase(settings, context, async (opened) => {
     async function stored(): Promise<RuleCandidate> {
-      const row = await opened.client.rateLimitRule.findUnique({ where: { name: name ?? '' } })
-      if (row === null) throw new Error(`there is no rule ${JSON.stringify(name)}: give the name of one, or --file`)
-      return row
+      const [row] = await readSomeEntries(opened.database, RULES, 'WHERE name = $1', [name ?? ''])
+      if (row === undefined)
+        throw new Error(`there is no rule ${JSON.stringify(name)}: give the name of one, or --file`)
+      return row.entry
     }
     const candidate = fromFile ?? (await stored())
     const replay = createRulePreview(settings, opened, DEFAULT_ROUTER, {

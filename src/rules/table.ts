@@ -44,20 +44,31 @@ export async function changeLocked<T>(
 /** A table that nobody else writes meanwhile. The triggers of the table record the history. */
 export class LockedTable<Table extends FieldTable, Identity extends keyof Table & string> {
   readonly #description: Description<Table, Identity>
-  readonly #dialect: Dialect
+  readonly dialect: Dialect
   readonly #nowMs: number
 
   constructor(description: Description<Table, Identity>, dialect: Dialect, nowMs: number) {
     this.#description = description
-    this.#dialect = dialect
+    this.dialect = dialect
     this.#nowMs = nowMs
   }
 
   /** Returns the rows of a condition. */
   *find(where: string, parameters: readonly SqlValue[]): SqlWork<IdentifiedEntry<Table>[]> {
-    const entries = entriesAsJson(this.#description, this.#dialect, `WHERE ${where}`)
+    const entries = entriesAsJson(this.#description, this.dialect, `WHERE ${where}`)
     const [row] = yield* runStatement<{ entries: string | null }>(`SELECT ${entries} AS entries`, parameters)
     return parseEntries(this.#description, row?.entries)
+  }
+
+  /** Returns the row that has the same identity; undefined where there is none. */
+  *findSame(entry: Values): SqlWork<IdentifiedEntry<Table> | undefined> {
+    const { identity } = this.#description
+    const where = identity.map((name, index) => `${toColumn(name)} = $${index + 1}`).join(' AND ')
+    const [row] = yield* this.find(
+      where,
+      identity.map((name) => String(entry[name])),
+    )
+    return row
   }
 
   /**
@@ -71,9 +82,9 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
     this.#validate(values, 'new')
     // The values are valid, which types cannot express.
     const entry = { ...defaultsFor(fields), ...storedFields(fields, values) } as Entry<Table>
-    if ((yield* this.#findIdentity(entry)) !== undefined) return undefined
+    if ((yield* this.findSame(entry)) !== undefined) return undefined
     yield* this.write([entry])
-    return yield* this.#findIdentity(entry)
+    return (yield* this.findSame(entry))?.id
   }
 
   /**
@@ -87,14 +98,14 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
     const changes = storedFields(fields, values)
     const changed = { ...entry, ...changes }
     this.#validate(changed, 'stored')
-    const standing = yield* this.#findIdentity(changed)
-    if (standing !== undefined && standing !== id) return false
+    const same = yield* this.findSame(changed)
+    if (same !== undefined && same.id !== id) return false
     const names = fieldEntries(fields).filter(([name]) => name in changes)
     const columns = this.#columns(names)
     yield* runStatement(
-      `UPDATE ${this.#dialect.table(table)} AS stored
-       SET ${columns.map(({ column, value }) => `${column} = ${value}`).join(', ')} FROM ${this.#dialect.jsonRows()}
-       WHERE stored.id = ${this.#dialect.whole('$4')}`,
+      `UPDATE ${this.dialect.table(table)} AS stored
+       SET ${columns.map(({ column, value }) => `${column} = ${value}`).join(', ')} FROM ${this.dialect.jsonRows()}
+       WHERE stored.id = ${this.dialect.whole('$4')}`,
       [JSON.stringify([storedValues(names, changed)]), this.#nowMs, changeToken(), id],
     )
     return true
@@ -108,8 +119,8 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
     const columns = this.#columns(names)
     // "WHERE true" is for SQLite, which would parse ON as the condition of a join.
     yield* runStatement(
-      `INSERT INTO ${this.#dialect.table(table)} (${columns.map(({ column }) => column).join(', ')})
-       SELECT ${columns.map(({ value }) => value).join(', ')} FROM ${this.#dialect.jsonRows()} WHERE true
+      `INSERT INTO ${this.dialect.table(table)} (${columns.map(({ column }) => column).join(', ')})
+       SELECT ${columns.map(({ value }) => value).join(', ')} FROM ${this.dialect.jsonRows()} WHERE true
        ON CONFLICT (${identity.map(toColumn).join(', ')})
        DO UPDATE SET ${columns.map(({ column }) => `${column} = excluded.${column}`).join(', ')}`,
       [JSON.stringify(entries.map((entry) => storedValues(names, entry))), this.#nowMs, changeToken()],
@@ -126,13 +137,13 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
     const { table, entity } = this.#description
     const { source, actor } = currentAuthor()
     const deleted = yield* runStatement<{ id: number }>(
-      `DELETE FROM ${this.#dialect.table(table)} WHERE ${where} RETURNING id`,
+      `DELETE FROM ${this.dialect.table(table)} WHERE ${where} RETURNING id`,
       parameters,
     )
     if (deleted.length === 0) return 0
     yield* runStatement(
-      `UPDATE ${this.#dialect.table('rate_limit_change')} SET source = $1, actor = $2
-       WHERE entity = $3 AND action = 'delete' AND source = 'sql' AND ${this.#dialect.isOneOf('row_id', '$4', 'bigint')}`,
+      `UPDATE ${this.dialect.table('rate_limit_change')} SET source = $1, actor = $2
+       WHERE entity = $3 AND action = 'delete' AND source = 'sql' AND ${this.dialect.isOneOf('row_id', '$4', 'bigint')}`,
       [source, actor, entity, JSON.stringify(deleted.map(({ id }) => id))],
     )
     return deleted.length
@@ -142,21 +153,10 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
   *deleteEntries(entries: readonly Entry<Table>[]): SqlWork<void> {
     if (entries.length === 0) return
     const { identity } = this.#description
-    const values = identity.map((_, index) => this.#dialect.jsonField(index, 'text')).join(', ')
-    yield* this.delete(
-      `(${identity.map(toColumn).join(', ')}) IN (SELECT ${values} FROM ${this.#dialect.jsonRows()})`,
-      [JSON.stringify(entries.map((entry) => identity.map((name) => entry[name])))],
-    )
-  }
-
-  *#findIdentity(entry: Readonly<Record<string, unknown>>): SqlWork<number | undefined> {
-    const { table, identity } = this.#description
-    const [row] = yield* runStatement<{ id: number }>(
-      `SELECT id FROM ${this.#dialect.table(table)}
-       WHERE ${identity.map((name, index) => `${toColumn(name)} = $${index + 1}`).join(' AND ')}`,
-      identity.map((name) => String(entry[name])),
-    )
-    return row?.id
+    const values = identity.map((_, index) => this.dialect.jsonField(index, 'text')).join(', ')
+    yield* this.delete(`(${identity.map(toColumn).join(', ')}) IN (SELECT ${values} FROM ${this.dialect.jsonRows()})`, [
+      JSON.stringify(entries.map((entry) => identity.map((name) => entry[name]))),
+    ])
   }
 
   #validate(values: Values, extent: 'new' | 'stored'): void {
@@ -166,7 +166,7 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
 
   /** Returns the columns that a statement writes, with the values of a JSON row in `$1`, the time `$2` and the token `$3`. */
   #columns(names: readonly (readonly [string, { readonly kind: Kind }])[]) {
-    const dialect = this.#dialect
+    const dialect = this.dialect
     return [
       ...names.map(([name, { kind }], index) => ({
         column: toColumn(name),

@@ -1,8 +1,7 @@
 /** Deletes the overrides and bans of one client, and its name in the history. */
 import { restAfter } from '../../database/batches.js'
 import type { Database } from '../../database/database.js'
-import { type Dialect, runStatement, type SqlWork } from '../../database/dialect.js'
-import type { FieldTable } from '../../rules/description.js'
+import { runStatement, type SqlWork } from '../../database/dialect.js'
 import { OVERRIDES } from '../../rules/overrides/override.js'
 import { changeRows, type LockedTable } from '../../rules/table.js'
 import type { Batches } from './batches.js'
@@ -49,7 +48,7 @@ export async function eraseOverrides(
     }
   }
   if (!batches.dryRun && found.length > 0) {
-    await changeRows(database, OVERRIDES, nowMs, (overrides) => deleteOverrides(overrides, database.dialect, found))
+    await changeRows(database, OVERRIDES, nowMs, (overrides) => deleteOverrides(overrides, found))
   }
   const changes = await eraseNames(database, erased, batches)
   // Their deletion is a change of each.
@@ -57,11 +56,11 @@ export async function eraseOverrides(
 }
 
 function* deleteOverrides(
-  overrides: Pick<LockedTable<FieldTable, string>, 'delete'>,
-  dialect: Dialect,
+  overrides: LockedTable<typeof OVERRIDES.fields, 'client' | 'pathPattern'>,
   ids: readonly number[],
 ): SqlWork<void> {
-  // A transaction with a lock has a connection to SQLite of its own.
+  // On SQLite the transaction has a connection of its own.
+  const { dialect } = overrides
   if (dialect.provider === 'sqlite') yield* runStatement(OVERWRITE_DELETED)
   yield* overrides.delete(dialect.isOneOf('id', '$1', 'bigint'), [JSON.stringify(ids)])
 }

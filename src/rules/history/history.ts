@@ -1,5 +1,5 @@
 import type { Database } from '../../database/database.js'
-import { type Dialect, type Query, type SqlValue, type SqlWork, toColumn } from '../../database/dialect.js'
+import type { Dialect, Query, SqlValue, SqlWork } from '../../database/dialect.js'
 import { RevertError } from '../../ground/errors.js'
 import type { Description, FieldTable } from '../description.js'
 import { OVERRIDES } from '../overrides/override.js'
@@ -139,7 +139,9 @@ function* undo(table: ChangedTable, { id, entity, name, ...change }: Change, row
     if ((yield* table.create(before ?? {})) === undefined) throw taken()
     return
   }
-  const row = yield* findChanged(table, entity, rowId, after)
+  const [standing] = yield* table.find('id = $1', [rowId])
+  // It may have been deleted and created again.
+  const row = standing ?? (yield* table.findSame(after))
   const written = Object.entries(before === null ? after : changedFields(after, before))
   if (row === undefined || !written.every(([field, value]) => row.entry[field] === value)) {
     throw new RevertError(
@@ -155,18 +157,6 @@ function* undo(table: ChangedTable, { id, entity, name, ...change }: Change, row
       `Change ${id} cannot be reverted: there is ${entity === 'rule' ? 'a rule' : 'an override'} ${JSON.stringify(identity)} again`,
     )
   }
-}
-
-/** Finds the row by its id, or, when it was deleted and created again, by its unique fields. */
-function* findChanged(table: ChangedTable, entity: Change['entity'], rowId: number, after: ChangedFields) {
-  const [row] = yield* table.find('id = $1', [rowId])
-  if (row !== undefined) return row
-  const { identity } = DESCRIPTIONS[entity]
-  const [again] = yield* table.find(
-    identity.map((field, index) => `${toColumn(field)} = $${index + 1}`).join(' AND '),
-    identity.map((field) => String(after[field])),
-  )
-  return again
 }
 
 /** Returns the fields of a state that differ in the other one. */

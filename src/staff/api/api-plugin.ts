@@ -2,7 +2,6 @@ import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { internalsFor } from '../../plugin/internals.js'
-import { loadWritesAtStart } from '../sign-in/load-writes.js'
 import { hostStaff, type IsStaff } from '../sign-in/staff-guard.js'
 
 export interface ApiOptions {
@@ -35,7 +34,6 @@ async function registerWithApi(app: FastifyInstance, options: ApiOptions): Promi
   const { tokens: takesTokens = true, authorize } = options
   validateApiOptions(options, app.prefix)
   const internals = internalsFor(app)
-  loadWritesAtStart(app, internals)
   if (!takesTokens && authorize === undefined) {
     app.log.warn('apiPlugin takes no tokens and has no authorize: it refuses every request')
   }

@@ -1,7 +1,6 @@
-/** Reads rules and overrides a page at a time, also rows that raw SQL filled with what Prisma cannot read. */
+/** Reads rules and overrides a page at a time, also rows that raw SQL filled with values of other types. */
 import Type from 'typebox'
 import type { Database } from '../../database/database.js'
-import type { SqlValue } from '../../database/dialect.js'
 import { revisionOf } from '../../database/revision.js'
 import { type Clock, MINUTE_MS } from '../../ground/time/clock.js'
 import { OVERRIDES } from '../../rules/overrides/override.js'
@@ -113,20 +112,17 @@ export async function readOverrides(
   const list = `overrides ${clients?.join() ?? ''}`
   const [afterId] = cursor === undefined ? [-1] : parseCursor(list, IdPosition, cursor)
   const isTheirs = clients === undefined ? '' : `AND ${dialect.isOneOf('client', '$3', 'text')}`
-  const rows = await selectOverrides(database, `WHERE id > ${dialect.whole('$2')} ${isTheirs} ORDER BY id LIMIT $1`, [
-    limit + 1,
-    afterId,
-    ...(clients === undefined ? [] : [JSON.stringify(clients)]),
-  ])
+  const found = await readSomeEntries(
+    database,
+    OVERRIDES,
+    `WHERE id > ${dialect.whole('$2')} ${isTheirs} ORDER BY id LIMIT $1`,
+    [limit + 1, afterId, ...(clients === undefined ? [] : [JSON.stringify(clients)])],
+  )
+  const rows = found.map(({ id, entry }): StoredOverride => ({ id, ...entry }))
   return toPage(list, rows, limit, ({ id }) => [id])
 }
 
-export async function findOverride(database: Database, id: number): Promise<StoredOverride | undefined> {
-  const [override] = await selectOverrides(database, `WHERE id = ${database.dialect.whole('$1')}`, [id])
+export async function findOverride(database: Database, id: number) {
+  const [override] = await readSomeEntries(database, OVERRIDES, `WHERE id = ${database.dialect.whole('$1')}`, [id])
   return override
-}
-
-async function selectOverrides(database: Database, rest: string, parameters: readonly SqlValue[]) {
-  const found = await readSomeEntries(database, OVERRIDES, rest, parameters)
-  return found.map(({ id, entry }): StoredOverride => ({ id, ...entry }))
 }

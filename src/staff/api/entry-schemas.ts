@@ -167,7 +167,7 @@ export const PAGE = {
 }
 export const DEFAULT_LIMIT = 100
 
-/** Returns given fields with the defaults of the others, as a row to be written: the checked writes validate each. */
+/** Returns given fields with the defaults of the others, as a row to be written, which is validated then. */
 export function withDefaults<Table extends FieldTable>(fields: Table, values: Values): Entry<Table> {
   return { ...defaultsFor(fields), ...values } as Entry<Table>
 }

@@ -2,20 +2,13 @@ import type { FastifyReply } from 'fastify'
 import Type from 'typebox'
 import { storedSpellings } from '../../clients/client-networks.js'
 import { OVERRIDES } from '../../rules/overrides/override.js'
+import { changeRows } from '../../rules/table.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
-import { editRow, unlessTaken } from './edit-row.js'
+import { editRow } from './edit-row.js'
 import { findOverride, readOverrides } from './entry-pages.js'
-import {
-  closed,
-  OverrideSchema,
-  PAGE,
-  pageSchema,
-  type StoredOverride,
-  withDefaults,
-  writtenFields,
-} from './entry-schemas.js'
+import { closed, OverrideSchema, PAGE, pageSchema, type StoredOverride, writtenFields } from './entry-schemas.js'
 import { ETAG, etagFor, IF_MATCH } from './etag.js'
-import { NotFoundError } from './problems.js'
+import { ConflictError, NotFoundError } from './problems.js'
 
 /** The largest id of the table. */
 const MAX_ID = 2_147_483_647
@@ -24,15 +17,14 @@ const LOCATION = { Location: { type: 'string', description: 'Its address.' } }
 const OVERRIDE = answer('The override.', OverrideSchema, ETAG)
 const TAKEN = 'This client has an override for this path already: change that one.'
 
-export function addOverrideRoutes(app: ApiScope, { internals, limits, write }: ApiContext): void {
-  const { database, privacy } = internals
-  const { rateLimitOverride } = limits.client
+export function addOverrideRoutes(app: ApiScope, { internals, write }: ApiContext): void {
+  const { database, clock, privacy } = internals
 
   async function send(reply: FastifyReply, id: number): Promise<StoredOverride> {
     const override = await findOverride(database, id)
     if (override === undefined) throw new NotFoundError(missing(id))
-    reply.header('etag', etagFor(override))
-    return override
+    reply.header('etag', etagFor(override.entry))
+    return { id: override.id, ...override.entry }
   }
 
   app.get(
@@ -55,8 +47,10 @@ export function addOverrideRoutes(app: ApiScope, { internals, limits, write }: A
       response: { 201: answer('The override.', OverrideSchema, { ...ETAG, ...LOCATION }) },
     }),
     async (request, reply) => {
-      const data = withDefaults(OVERRIDES.fields, request.body)
-      const { id } = await write(request, () => unlessTaken(TAKEN, async () => rateLimitOverride.create({ data })))
+      const id = await write(request, () =>
+        changeRows(database, OVERRIDES, clock.now(), (overrides) => overrides.create(request.body)),
+      )
+      if (id === undefined) throw new ConflictError(TAKEN)
       const [path = ''] = request.url.split('?')
       reply.code(201).header('location', `${path.replace(/\/$/, '')}/${id}`)
       return send(reply, id)
@@ -80,16 +74,7 @@ export function addOverrideRoutes(app: ApiScope, { internals, limits, write }: A
     }),
     async (request, reply) => {
       const { id } = request.params
-      const data = request.body
-      await write(request, () =>
-        unlessTaken(TAKEN, () =>
-          editRow(request, {
-            find: () => findOverride(database, id),
-            write: async (seen) => (await rateLimitOverride.updateMany({ where: { ...seen, id }, data })).count,
-            missing: missing(id),
-          }),
-        ),
-      )
+      await write(request, () => editRow(request, internals, overrideOf(id), request.body))
       return send(reply, id)
     },
   )
@@ -102,16 +87,14 @@ export function addOverrideRoutes(app: ApiScope, { internals, limits, write }: A
     }),
     async (request, reply) => {
       const { id } = request.params
-      await write(request, () =>
-        editRow(request, {
-          find: () => findOverride(database, id),
-          write: async (seen) => (await rateLimitOverride.deleteMany({ where: { ...seen, id } })).count,
-          missing: missing(id),
-        }),
-      )
+      await write(request, () => editRow(request, internals, overrideOf(id), undefined))
       reply.code(204)
     },
   )
+}
+
+function overrideOf(id: number) {
+  return { description: OVERRIDES, where: 'id = $1', value: id, missing: missing(id), taken: TAKEN }
 }
 
 function missing(id: number): string {

@@ -1,14 +1,12 @@
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply } from 'fastify'
 import Type from 'typebox'
-import type { RateLimitClient } from '../../plugin/client/client.js'
-import type { Values } from '../../rules/description.js'
 import { RULES, type RuleEntry } from '../../rules/rule.js'
 import { requireMay } from '../sign-in/staff-member.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
-import { editRow, readably, unlessTaken } from './edit-row.js'
+import { editRow } from './edit-row.js'
 import { findRule, RulePages } from './entry-pages.js'
 import { closed, PAGE, pageSchema, parsedBy, RuleSchema, withDefaults, writtenFields } from './entry-schemas.js'
-import { ETAG, etagFor, IF_MATCH, requireMatch } from './etag.js'
+import { ETAG, etagFor, IF_MATCH } from './etag.js'
 import { asInput, InvalidInputError, NotFoundError } from './problems.js'
 import { PreviewSchema } from './report-schemas.js'
 import { setJsonType } from './streamed-json.js'
@@ -22,7 +20,6 @@ const RULE = answer('The rule.', RuleSchema, ETAG)
 
 export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiContext): void {
   const { database, clock } = internals
-  const { rateLimitRule }: RateLimitClient = limits.client
   const pages = new RulePages(database, clock)
 
   async function send(reply: FastifyReply, name: string): Promise<RuleEntry> {
@@ -30,27 +27,6 @@ export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiCo
     if (rule === undefined) throw new NotFoundError(missing(name))
     reply.header('etag', etagFor(rule))
     return rule
-  }
-
-  /** Creates the rule or replaces all its fields; returns whether it was created. */
-  async function put(request: FastifyRequest, name: string, body: Values): Promise<boolean> {
-    const data = withDefaults(RULES.fields, { ...body, name })
-    const seen = await findRule(database, name)
-    if (requireMatch(request, seen)) {
-      await editRow(request, {
-        find: async () => seen,
-        write: async (row) => (await rateLimitRule.updateMany({ where: { ...row }, data })).count,
-        missing: missing(name),
-      })
-      return false
-    }
-    // Others may create or delete it meanwhile: one of the two statements finds it in a state that suits it.
-    const { count } = await readably(async () => rateLimitRule.updateMany({ where: { name }, data }))
-    if (count > 0) return false
-    await unlessTaken(`The rule ${JSON.stringify(name)} was created meanwhile.`, async () =>
-      rateLimitRule.create({ data }),
-    )
-    return true
   }
 
   app.get(
@@ -103,7 +79,8 @@ export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiCo
         const detail = `is not the name of the address, ${JSON.stringify(name)}: leave it out`
         throw new InvalidInputError([{ in: 'body', field: 'name', detail }])
       }
-      const isNew = await write(request, () => put(request, name, body))
+      const fields = withDefaults(RULES.fields, { ...body, name })
+      const isNew = await write(request, () => editRow(request, internals, ruleNamed(name), fields))
       reply.code(isNew ? 201 : 200)
       return send(reply, name)
     },
@@ -122,16 +99,8 @@ export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiCo
       const { name } = request.params
       const data = request.body
       if (Object.keys(data).some((field) => field !== SWITCH)) requireMay(request, 'writeRules')
-      await write(request, () =>
-        unlessTaken('There is another rule of this name already.', () =>
-          editRow(request, {
-            find: () => findRule(database, name),
-            write: async (seen) =>
-              (await rateLimitRule.updateMany({ where: seen ? { ...seen } : { name }, data })).count,
-            missing: missing(name),
-          }),
-        ),
-      )
+      const rule = { ...ruleNamed(name), missing: missing(name) }
+      await write(request, () => editRow(request, internals, rule, data))
       return send(reply, typeof data.name === 'string' ? data.name : name)
     },
   )
@@ -144,16 +113,16 @@ export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiCo
     }),
     async (request, reply) => {
       const { name } = request.params
-      await write(request, () =>
-        editRow(request, {
-          find: () => findRule(database, name),
-          write: async (seen) => (await rateLimitRule.deleteMany({ where: seen ? { ...seen } : { name } })).count,
-          missing: missing(name),
-        }),
-      )
+      const rule = { ...ruleNamed(name), missing: missing(name) }
+      await write(request, () => editRow(request, internals, rule, undefined))
       reply.code(204)
     },
   )
+}
+
+function ruleNamed(name: string) {
+  const taken = 'There is another rule of this name already.'
+  return { description: RULES, where: 'name = $1', value: name, taken }
 }
 
 function missing(name: string): string {

@@ -56,8 +56,7 @@ function isWide(client: string): boolean {
 
 /** @param app a scope behind the guard of the dashboard, of these routes only */
 export function registerActionRoutes(app: FastifyInstance, internals: Internals): void {
-  const { rateLimitOverride } = app.smartRateLimit.client
-  const { clock, privacy, overrideFor } = internals
+  const { database, clock, privacy, overrideFor } = internals
 
   async function block({ field, ...form }: ActionForm): Promise<Result> {
     if (isWide(form.client)) return { succeeded: false, text: TOO_WIDE }
@@ -92,7 +91,7 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
       return { succeeded: false, text: `"${length}" is no length of time: give 15m, 2h or 7d, at most 366d.` }
     }
     const wish = { client, effect, algorithm, expiresAt, note: field('note').trim(), seen }
-    const isWritten = await writeOverride(rateLimitOverride, wish, nowMs)
+    const isWritten = await writeOverride(database, wish, nowMs)
     if (!isWritten) return CHANGED
     const words = `${inForceWords({ effect, expiresAtMs: expiresAt?.getTime() ?? null })}${whom(client)}.`
     const first = findInForce(overrideFor, client)
@@ -106,7 +105,7 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
   }
 
   async function end({ client, seen: { own } }: ActionForm): Promise<Result> {
-    const isEnded = own !== undefined && (await endOverride(rateLimitOverride, own))
+    const isEnded = own !== undefined && (await endOverride(database, own, clock.now()))
     if (!isEnded) return CHANGED
     const left = findInForce(overrideFor, client)
     const now = left === undefined ? 'the limits apply again' : inForceWords(left)

@@ -41,7 +41,7 @@ function isUnknown({ requests, history, overrides }: ClientDetail): boolean {
 export function registerClientRoutes({ app, internals, pages, mount, read }: PageRoutes): void {
   const { clock, switches, privacy, limitNamed } = internals
   const limits = app.smartRateLimit
-  const findEditors = createRuleEditors(app, internals, mount)
+  const findEditors = createRuleEditors(internals, mount)
 
   const shared = new SharedReports<ClientReport>(clock)
 

@@ -2,7 +2,6 @@ import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { internalsFor } from '../../plugin/internals.js'
-import { loadWritesAtStart } from '../sign-in/load-writes.js'
 import { validateStaffOptions } from '../sign-in/staff-guard.js'
 import type { DashboardOptions } from './register-dashboard.js'
 
@@ -25,7 +24,6 @@ async function registerPages(app: FastifyInstance, options: DashboardOptions): P
   validateDashboardOptions(options)
   const { staff, isStaff } = options
   const internals = internalsFor(app)
-  loadWritesAtStart(app, internals)
   if (staff === undefined && isStaff === undefined) {
     app.log.warn('dashboardPlugin has neither staff nor isStaff: it refuses every request')
   }

@@ -20,7 +20,7 @@ const EVENT_ID = /^\d{1,15}$/
 export function registerExplainRoutes({ app, internals, pages, mount, read }: PageRoutes): void {
   const { smartRateLimit } = app
   const { clock } = internals
-  const findEditors = createRuleEditors(app, internals, mount)
+  const findEditors = createRuleEditors(internals, mount)
 
   async function showExplanation(request: FastifyRequest, reply: FastifyReply) {
     const trial = requestedTrial(request)

@@ -1,8 +1,12 @@
 /** What staff do about a client on its page: each writes one override for all its paths, or ends one. */
 
-import { errorCode, RuleValidationError } from '../../ground/errors.js'
+import type { Database } from '../../database/database.js'
+import type { SqlWork } from '../../database/dialect.js'
+import { RuleValidationError } from '../../ground/errors.js'
 import { parseLength } from '../../limiter/rate.js'
-import type { RateLimitClient } from '../../plugin/client/client.js'
+import type { Values } from '../../rules/description.js'
+import { OVERRIDES } from '../../rules/overrides/override.js'
+import { changeRows, type LockedTable } from '../../rules/table.js'
 
 /** An override as the page showed it: an action does nothing where another one was quicker. */
 interface SeenOverride {
@@ -30,7 +34,7 @@ interface OverrideWish {
   readonly seen: SeenOverrides
 }
 
-type Overrides = Pick<RateLimitClient['rateLimitOverride'], 'create' | 'updateMany' | 'deleteMany' | 'count'>
+type Overrides = LockedTable<typeof OVERRIDES.fields, 'client' | 'pathPattern'>
 
 /**
  * The path pattern of a block beside a rate or a pass of the same client: that one is in force again when the block is
@@ -51,50 +55,52 @@ const SEEN = /^(\d{1,10}):(\d{1,16})$/
  * @returns false where another action changed, ended or wrote one since: nothing was written
  * @throws RuleValidationError for an invalid client, rate or note
  */
-export async function writeOverride(overrides: Overrides, wish: OverrideWish, nowMs: number): Promise<boolean> {
-  const { client, seen, ...fields } = wish
-  const { own, beside } = seen
-  if (fields.effect === 'deny') {
-    const isBeside = beside !== undefined || (await lets(overrides, own))
-    return isBeside
-      ? writeRow(overrides, { client, pathPattern: EVERY_PATH }, fields, beside, nowMs)
-      : writeRow(overrides, { client, pathPattern: '' }, fields, own, nowMs)
-  }
-  const isWritten = await writeRow(overrides, { client, pathPattern: '' }, fields, own, nowMs)
-  if (isWritten && beside !== undefined) await endOverride(overrides, beside)
+export function writeOverride(database: Database, wish: OverrideWish, nowMs: number): Promise<boolean> {
+  return changeRows(database, OVERRIDES, nowMs, (overrides) => write(overrides, wish, nowMs))
+}
+
+function* write(overrides: Overrides, { seen, client, ...fields }: OverrideWish, nowMs: number): SqlWork<boolean> {
+  const own = yield* findSeen(overrides, seen.own)
+  const lets = own !== undefined && own.entry.effect !== 'deny'
+  const isBeside = fields.effect === 'deny' && (seen.beside !== undefined || lets)
+  const isWritten = isBeside
+    ? yield* writeRow(overrides, { client, pathPattern: EVERY_PATH, ...fields }, seen.beside, nowMs)
+    : yield* writeRow(overrides, { client, pathPattern: '', ...fields }, seen.own, nowMs)
+  if (isWritten && fields.effect !== 'deny') yield* end(overrides, seen.beside)
   return isWritten
 }
 
-/** Returns whether an override has a rate or a pass. */
-async function lets(overrides: Overrides, seen: SeenOverride | undefined): Promise<boolean> {
-  if (seen === undefined) return false
-  return (await overrides.count({ where: { ...seen, NOT: { effect: 'deny' } } })) > 0
-}
-
-async function writeRow(
+/** Writes a row where it is as the page showed it, so that of two operators one is refused. */
+function* writeRow(
   overrides: Overrides,
-  its: { readonly client: string; readonly pathPattern: string },
-  data: Omit<OverrideWish, 'client' | 'seen'>,
+  values: Values,
   seen: SeenOverride | undefined,
   nowMs: number,
-): Promise<boolean> {
-  // One statement finds the row as it was seen and writes it, so that of two operators one is refused.
-  const where = seen === undefined ? { ...its, expiresAt: { lte: new Date(nowMs) } } : { ...its, ...seen }
-  const { count } = await overrides.updateMany({ where, data })
-  if (count > 0 || seen !== undefined) return count > 0
-  try {
-    await overrides.create({ data: { ...its, ...data } })
-    return true
-  } catch (error) {
-    if (errorCode(error) === 'P2002') return false
-    throw error
-  }
+): SqlWork<boolean> {
+  const row = yield* overrides.findSame(values)
+  if (seen === undefined && row === undefined) return (yield* overrides.create(values)) !== undefined
+  const isAsShown =
+    row !== undefined &&
+    (seen === undefined ? OVERRIDES.hasExpired(row.entry, nowMs) : row.id === (yield* findSeen(overrides, seen))?.id)
+  return isAsShown && (yield* overrides.update(row, values))
+}
+
+function* findSeen(overrides: Overrides, seen: SeenOverride | undefined) {
+  if (seen === undefined) return undefined
+  const { toMs, whole } = overrides.dialect
+  const where = `id = $1 AND ${toMs('updated_at')} = ${whole('$2')}`
+  const [row] = yield* overrides.find(where, [seen.id, seen.updatedAt.getTime()])
+  return row
 }
 
 /** Ends an override or a ban; returns false where another action changed or ended it since it was seen. */
-export async function endOverride(overrides: Overrides, seen: SeenOverride): Promise<boolean> {
-  const { count } = await overrides.deleteMany({ where: { ...seen } })
-  return count > 0
+export function endOverride(database: Database, seen: SeenOverride, nowMs: number): Promise<boolean> {
+  return changeRows(database, OVERRIDES, nowMs, (overrides) => end(overrides, seen))
+}
+
+function* end(overrides: Overrides, seen: SeenOverride | undefined): SqlWork<boolean> {
+  const row = yield* findSeen(overrides, seen)
+  return row !== undefined && (yield* overrides.delete('id = $1', [row.id])) > 0
 }
 
 /** Spells an override as a form carries it. */

@@ -1,9 +1,9 @@
-import type { FastifyInstance } from 'fastify'
 import { splitKey } from '../../clients/client.js'
 import { clientText, parseOverrideClient } from '../../clients/override-client.js'
 import { DAY_MS } from '../../ground/time/clock.js'
 import { type Internals, nearestMount } from '../../plugin/internals.js'
 import type { CountedClient } from '../../reports/offender-detail.js'
+import { RULES } from '../../rules/rule.js'
 import { fromDatabase } from '../sign-in/staff-errors.js'
 
 /** The duration of an override that a link proposes: long enough to investigate. */
@@ -61,7 +61,7 @@ export function newRuleHref(panel: string, fields: Readonly<Record<string, strin
 }
 
 /** Returns the page of a rule in the panel: its editor for those who may change it. */
-export function ruleHref(panel: string, id: bigint | number, mayEdit: boolean): string {
+export function ruleHref(panel: string, id: number, mayEdit: boolean): string {
   return `${panel}/resources/rules/records/${id}/${mayEdit ? 'edit' : 'show'}`
 }
 
@@ -90,12 +90,15 @@ export type RuleEditorsFor = (mayEdit: boolean) => RuleEditors
  *
  * @param mount the dashboard's path
  */
-export function createRuleEditors(app: FastifyInstance, { mounts }: Internals, mount: string) {
-  const { rateLimitRule } = app.smartRateLimit.client
+export function createRuleEditors({ database, mounts }: Internals, mount: string) {
   return async function findEditors(policies: readonly string[]): Promise<RuleEditorsFor> {
     const panel = nearestMount(mounts.panels, mount)
     if (panel === undefined || policies.length === 0) return () => new Map()
-    const rules = rateLimitRule.findMany({ where: { name: { in: [...policies] } }, select: { id: true, name: true } })
+    const { dialect, query } = database
+    const rules = query<{ id: number; name: string }>(
+      `SELECT id, name FROM ${dialect.table(RULES.table)} WHERE ${dialect.isOneOf('name', '$1', 'text')}`,
+      [JSON.stringify(policies)],
+    )
     const found = await fromDatabase(rules)
     return (mayEdit) => new Map(found.map(({ id, name }) => [name, ruleHref(panel, id, mayEdit)]))
   }

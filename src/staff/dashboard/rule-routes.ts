@@ -1,9 +1,12 @@
 import createError from '@fastify/error'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type SqlValue, selectedColumns } from '../../database/dialect.js'
 import { nearestMount } from '../../plugin/internals.js'
 import { suggestedRates } from '../../reports/suggested-rates.js'
 import { readTraffic, ruleActivity } from '../../reports/traffic.js'
 import { windowFor } from '../../reports/window.js'
+import { readSomeEntries } from '../../rules/read-entries.js'
+import { RULES } from '../../rules/rule.js'
 import { requestedDays, requestedFilter, requestedPageNumber } from '../sign-in/request-query.js'
 import { fromDatabase } from '../sign-in/staff-errors.js'
 import { may, requireMay } from '../sign-in/staff-member.js'
@@ -12,7 +15,7 @@ import { readLogState } from './log-state.js'
 import type { PageRoutes } from './page-routes.js'
 import { newRuleHref, ruleHref } from './panel-links.js'
 import { proposeRule } from './proposed-rule.js'
-import { rulesContext } from './rules-page.js'
+import { LISTED_FIELDS, type ListedRule, rulesContext } from './rules-page.js'
 
 /** Rules per page: some milliseconds of work. */
 const PAGE_SIZE = 200
@@ -21,22 +24,25 @@ const NoPanelError = createError('FST_RATE_LIMIT_NOT_FOUND', 'This app has no pa
 
 /** Registers the list of rules, and the way from a filter of the dashboard to the form of a rule. */
 export function registerRuleRoutes({ app, internals, pages, mount, read }: PageRoutes): void {
-  const { clock, mounts } = internals
-  const { rateLimitRule } = app.smartRateLimit.client
+  const { clock, mounts, database } = internals
+  const { dialect, query } = database
   const nearestPanel = () => nearestMount(mounts.panels, mount)
+  const readRules = (rest: string, parameters: readonly SqlValue[]) =>
+    fromDatabase(readSomeEntries(database, RULES, rest, parameters))
 
   async function showRules(request: FastifyRequest, reply: FastifyReply) {
     const panel = nearestPanel()
     const mayEdit = may(request, 'writeRules')
-    const [count, activity] = await Promise.all([fromDatabase(rateLimitRule.count()), read(ruleActivity())])
-    const pageCount = Math.max(1, Math.ceil(count / PAGE_SIZE))
+    const table = dialect.table(RULES.table)
+    const counting = query<{ count: number }>(`SELECT COUNT(*) AS count FROM ${table}`)
+    const [[counted], activity] = await Promise.all([fromDatabase(counting), read(ruleActivity())])
+    const pageCount = Math.max(1, Math.ceil((counted?.count ?? 0) / PAGE_SIZE))
     const number = requestedPageNumber(request, pageCount)
     const rules = await fromDatabase(
-      rateLimitRule.findMany({
-        orderBy: [{ priority: 'desc' }, { name: 'asc' }],
-        skip: (number - 1) * PAGE_SIZE,
-        take: PAGE_SIZE,
-      }),
+      query<ListedRule>(
+        `SELECT ${selectedColumns(LISTED_FIELDS)} FROM ${table} ORDER BY ${RULES.order(dialect)} LIMIT $1 OFFSET $2`,
+        [PAGE_SIZE, (number - 1) * PAGE_SIZE],
+      ),
     )
     const view = { rules, number, pageCount, activity, codeLimits: internals.codeLimits() }
     const { page } = rulesContext(view, readLogState(internals), clock.now(), ({ id }) =>
@@ -54,15 +60,15 @@ export function registerRuleRoutes({ app, internals, pages, mount, read }: PageR
     requireMay(request, 'writeRules')
     const { rule, path, method } = requestedFilter(request)
     if (rule !== undefined && path === undefined && method === undefined) {
-      const stored = await fromDatabase(rateLimitRule.findUnique({ where: { name: rule }, select: { id: true } }))
-      if (stored !== null) return reply.redirect(ruleHref(panel, stored.id, true))
+      const [stored] = await readRules('WHERE name = $1', [rule])
+      if (stored !== undefined) return reply.redirect(ruleHref(panel, stored.id, true))
     }
     const days = requestedDays(request)
     const filter = { rule, path, method }
     const suggested = await read(suggestedRates({ ...filter, days }))
     const traffic = await read(async (snapshot) => readTraffic(snapshot, windowFor(days, snapshot.nowMs), filter))
     const deciding = new Set(traffic.flatMap(({ rule_name }) => (rule_name === '' ? [] : [rule_name])))
-    const rules = await fromDatabase(rateLimitRule.findMany({ select: { name: true, priority: true, rate: true } }))
+    const rules = (await readRules('', [])).map(({ entry }) => entry)
     const fields = proposeRule({ path, method, suggested, rules, deciding, routedPath: internals.routedPath })
     return reply.redirect(newRuleHref(panel, fields))
   }

@@ -2,23 +2,38 @@ import { DAY_MS } from '../../ground/time/clock.js'
 import type { CodeLimit } from '../../http/code-limits.js'
 import { NO_TRAFFIC } from '../../reports/breakdown.js'
 import type { RuleActivity } from '../../reports/traffic.js'
+import { isInForce as isInTime } from '../../rules/validity.js'
 import { formatCount, toMoment, visible } from './format.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
 
-/** A row of the rule table, as far as the page shows it. */
-interface ListedRule {
-  readonly id: bigint | number
+/** A row of the rule table, as far as the page shows it. Moments are milliseconds since the epoch. */
+export interface ListedRule {
+  readonly id: number
   readonly name: string
   readonly pathPattern: string
   readonly method: string
   readonly rate: string
   readonly priority: number
-  readonly isActive: boolean
-  readonly block: boolean
-  readonly createdAt: Date
-  readonly startsAt: Date | null
-  readonly endsAt: Date | null
+  readonly isActive: boolean | number
+  readonly block: boolean | number
+  readonly createdAt: number
+  readonly startsAt: number | null
+  readonly endsAt: number | null
 }
+
+export const LISTED_FIELDS = [
+  'id',
+  'name',
+  'pathPattern',
+  'method',
+  'rate',
+  'priority',
+  'isActive',
+  'block',
+  'createdAt',
+  'startsAt',
+  'endsAt',
+] as const satisfies (keyof ListedRule)[]
 
 interface RulesView {
   /** Those of one page, in the order in which they are tried. */
@@ -97,17 +112,17 @@ function pageLinks(number: number, pageCount: number) {
 }
 
 function isInForce({ isActive, startsAt, endsAt }: ListedRule, nowMs: number): boolean {
-  return isActive && (startsAt === null || startsAt.getTime() <= nowMs) && (endsAt === null || endsAt.getTime() > nowMs)
+  return Boolean(isActive) && isInTime({ startsAtMs: startsAt, endsAtMs: endsAt }, nowMs)
 }
 
 function state(rule: ListedRule, nowMs: number) {
   if (!rule.isActive) return { state: 'Off', tone: 'no' }
   if (isInForce(rule, nowMs)) return { state: 'In force', tone: 'allowed' }
-  const isOver = rule.endsAt !== null && rule.endsAt.getTime() <= nowMs
+  const isOver = rule.endsAt !== null && rule.endsAt <= nowMs
   return { state: isOver ? 'Over' : 'Not yet', tone: 'no' }
 }
 
 function idle({ createdAt, startsAt }: ListedRule, nowMs: number): string {
-  const since = Math.max(createdAt.getTime(), startsAt?.getTime() ?? 0)
+  const since = Math.max(createdAt, startsAt ?? 0)
   return since <= nowMs - WEEK_MS ? 'Matched nothing for 7 days' : 'Matched nothing so far'
 }

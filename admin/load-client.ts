@@ -1,15 +1,15 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
-import type { Internals } from '../../plugin/internals.js'
+import type { Internals } from '../src/plugin/internals.js'
 
 /** The longest wait for the database, in milliseconds. */
 const TIMEOUT_MS = 1_000
 
 /**
- * Loads Prisma before the server answers. The first write of staff would otherwise keep all requests waiting for it, half a
- * second on a slow machine.
+ * Loads Prisma before the server answers. The first write in the panel would otherwise keep all requests waiting for it,
+ * half a second on a slow machine.
  */
-export function loadWritesAtStart(app: FastifyInstance, { database, switches }: Internals): void {
+export function loadClientAtStart(app: FastifyInstance, { database, switches }: Internals): void {
   if (!switches.useDynamicRules) return
   app.addHook('onReady', async () => {
     const answer = database.query('SELECT 1').then(
