@@ -14,7 +14,7 @@ export interface RateLimitUser {
 export type UserFunction = RequestFunction<RateLimitUser | RateLimitUser['id'] | null | undefined>
 
 /** The user of a request: the id, and the object with all its fields. */
-interface WithUser {
+export interface WithUser {
   readonly request: FastifyRequest
   user: UserId
   userFields: object | null
