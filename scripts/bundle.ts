@@ -18,7 +18,6 @@ const ENTRIES = [
   'src/api.js',
   'src/limiter/stores/conformance.js',
   'src/database/generated-client.js',
-  'src/database/sqlite-checkpointer.js',
   'src/database/sqlite-worker.js',
   'src/limiter/stores/sqlite-functions.js',
   'admin/index.js',
@@ -45,7 +44,7 @@ const withoutComments: Plugin = {
   renderChunk: (code) => transform(code, { format: 'esm', target: 'node20.19' }),
 }
 /** Entry points that need little of the package, and load no more than that. */
-const SMALL = ['src/database/sqlite-checkpointer.js', 'src/database/sqlite-worker.js', 'scripts/ratelimit.js']
+const SMALL = ['src/database/sqlite-worker.js', 'scripts/ratelimit.js']
 const PUBLISHED = ['src', 'admin', 'scripts/commands']
 
 /** Modules may call each other, chunks must not; and a package that is bundled imports names that it does not use. */

@@ -85,6 +85,6 @@ function readStats(path: string): BigIntStats | undefined {
   }
 }
 
-export function identityOf({ dev, ino }: BigIntStats): string {
+function identityOf({ dev, ino }: BigIntStats): string {
   return `${dev}:${ino}`
 }

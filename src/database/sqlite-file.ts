@@ -1,7 +1,6 @@
 import { closeSync, openSync, statSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { SqlConnection, SqlValue } from './dialect.js'
-import { identityOf } from './file-watch.js'
 import { BUSY_TIMEOUT_MS, BusyLine, whileBusy } from './sqlite-busy.js'
 import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sqlite-driver.js'
 
@@ -10,7 +9,7 @@ import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sql
  * times SQLite's default, since the event log rewrites the same pages of its indexes, and each is copied once.
  */
 export const CHECKPOINT_PAGES = 8_000
-/** The pages at which a writer copies the log although a checkpointer should have done it (256 MiB). */
+/** The pages at which a writer copies the log although `copyLog` should have done it (256 MiB). */
 export const BACKSTOP_PAGES = 64_000
 /** How long closing lets statements be retried for which another writer holds the file, in milliseconds. */
 const CLOSE_RETRY_MS = 500
@@ -19,8 +18,14 @@ const NOTHING_CHANGED = new Error('a statement that must change a row changed no
 
 /** One connection to a file. */
 export interface SqliteFile extends Pick<SqlConnection, 'query' | 'execute' | 'transaction' | 'close'> {
-  /** Counts rows that another connection has written, and left to this one to copy out of the write-ahead log. */
-  wroteElsewhere(rows: number): void
+  /** Copies the write-ahead log into the file. Other connections are locked out for the last part only. */
+  copyLog(): Promise<void>
+}
+
+interface Checkpoint {
+  /** The number of pages in the log, and of those that are copied; -1 where the file has no log. */
+  readonly log: number
+  readonly checkpointed: number
 }
 
 export interface FileOptions {
@@ -39,23 +44,9 @@ export interface SqliteFunctions {
   register(database: Pick<SqliteDatabase, 'function'>): void
 }
 
-/** Returns the identity of a file, which differs from that of a file that replaces it. */
-export function readFileIdentity(path: string): string {
-  return identityOf(statSync(path, { bigint: true }))
-}
-
-/** A connection whose statements run on the thread that opened it. */
-export interface SqliteFileHere extends SqliteFile {
-  /** The file's `readFileIdentity` when it was opened. */
-  readonly identity: string
-}
-
 /** Opens a file on this thread. It retries, since another process may be switching the file to write-ahead mode. */
-export async function openHere({ path, onlyReads, checkpointPages, functions }: FileOptions): Promise<SqliteFileHere> {
-  const { database, identity } = await whileBusy(() => ({
-    database: openSqlite(path, checkpointPages),
-    identity: readFileIdentity(path),
-  }))
+export async function openHere({ path, onlyReads, checkpointPages, functions }: FileOptions): Promise<SqliteFile> {
+  const database = await whileBusy(() => openSqlite(path, checkpointPages))
   // In a transaction, inserting events copies the pages of their indexes: to a file that would cost a third of the insert.
   // A report's sorting, which may need much, stays in files.
   if (!onlyReads) {
@@ -76,8 +67,6 @@ export async function openHere({ path, onlyReads, checkpointPages, functions }: 
   }
 
   return {
-    identity,
-
     async query<Row>(sql: string, parameters: readonly SqlValue[] = []) {
       const statement = prepare(sql)
       const run = () => rows<Row>(statement.all(named(parameters)))
@@ -109,8 +98,16 @@ export async function openHere({ path, onlyReads, checkpointPages, functions }: 
       })
     },
 
-    // It copies the log by the number of its pages, whoever wrote them.
-    wroteElsewhere: () => undefined,
+    // The log can restart only when all of it is copied, which needs a moment without a writer. So most is copied
+    // beside other writers, then what was written during that, and writers are locked out only for the rest.
+    async copyLog() {
+      const isAllCopied = () =>
+        rows<Checkpoint>(prepare('PRAGMA wal_checkpoint(PASSIVE)').all()).every(
+          ({ log, checkpointed }) => checkpointed === log,
+        )
+      // While a reader (a long report) needs what the log replaces, locking writers out would not help.
+      if (isAllCopied() && isAllCopied()) prepare('PRAGMA wal_checkpoint(FULL)').all()
+    },
 
     async close() {
       await Promise.race([line.idle(), delay(CLOSE_RETRY_MS, undefined, { ref: false })])

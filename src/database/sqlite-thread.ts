@@ -1,7 +1,7 @@
 import type { SqlValue } from './dialect.js'
 import { createSqliteError } from './sqlite-driver.js'
 import type { FileOptions, SqliteFile } from './sqlite-file.js'
-import type { Answered, Asked, Statement, Transaction } from './sqlite-worker.js'
+import type { Answered, Asked, LogCopy, Statement, Transaction } from './sqlite-worker.js'
 import { startWorker } from './worker.js'
 
 /**
@@ -57,7 +57,9 @@ export async function openOnThread({ functions, ...options }: FileOptions, crash
     else asked?.reject(toError(answered.message, answered.code))
   })
 
-  function ask(asked: Omit<Statement, 'id'> | Omit<Transaction, 'id'>): Promise<string | number | null> {
+  function ask(
+    asked: Omit<Statement, 'id'> | Omit<Transaction, 'id'> | Omit<LogCopy, 'id'>,
+  ): Promise<string | number | null> {
     return new Promise((resolve, reject) => {
       if (end !== undefined) {
         reject(end)
@@ -100,7 +102,9 @@ export async function openOnThread({ functions, ...options }: FileOptions, crash
       return changed === null ? null : Number(changed)
     },
 
-    wroteElsewhere: post,
+    async copyLog() {
+      await ask({ copiesLog: true })
+    },
 
     async close() {
       isOpen = false

@@ -3,17 +3,17 @@ import { pathToFileURL } from 'node:url'
 import { parentPort, workerData } from 'node:worker_threads'
 import { modulePath } from '../ground/package-root.js'
 import type { SqlStatement, SqlValue } from './dialect.js'
-import { createCheckpoints } from './sqlite-checkpoints.js'
 import { sqliteErrorCode } from './sqlite-driver.js'
-import { BACKSTOP_PAGES, CHECKPOINT_PAGES, type FileOptions, openHere } from './sqlite-file.js'
+import { type FileOptions, openHere } from './sqlite-file.js'
 
 export interface WorkerOptions extends Omit<FileOptions, 'functions'> {
   /** The `module` of the functions. */
   readonly functionsModule: string | undefined
 }
 
-/** A statement to run, the number of rows that were written elsewhere, or null to close. */
-export type Asked = Statement | Transaction | number | null
+/** A question, or null to close. */
+export type Asked = Question | null
+type Question = Statement | Transaction | LogCopy
 
 export interface Statement {
   readonly id: number
@@ -27,6 +27,12 @@ export interface Statement {
 export interface Transaction {
   readonly id: number
   readonly statements: readonly SqlStatement[]
+}
+
+/** Asks for a copy of the write-ahead log into the file. */
+export interface LogCopy {
+  readonly id: number
+  readonly copiesLog: true
 }
 
 /** An answer, in texts and numbers, which pass between threads fastest. */
@@ -48,27 +54,16 @@ const functions =
     : (await import(pathToFileURL(modulePath(functionsModule)).href)).SQLITE_FUNCTIONS
 const file = await openHere({ ...options, functions })
 
-let hasCheckpointer = true
-const checkpoints = createCheckpoints({ path: options.path, identity: file.identity }, (isWorking) => {
-  hasCheckpointer = isWorking
-  const pages = isWorking ? BACKSTOP_PAGES : CHECKPOINT_PAGES
-  void file.query(`PRAGMA wal_autocheckpoint = ${pages}`)
-})
-
-async function answer(asked: Statement | Transaction): Promise<Answered> {
+async function answer(asked: Question): Promise<Answered> {
   const { id } = asked
   try {
-    if ('statements' in asked) {
-      const changed = await file.transaction(asked.statements)
-      checkpoints.wrote(changed ?? 0)
-      return { id, answer: changed }
+    if ('copiesLog' in asked) {
+      await file.copyLog()
+      return { id, answer: null }
     }
+    if ('statements' in asked) return { id, answer: await file.transaction(asked.statements) }
     const { sql, parameters, reads } = asked
-    if (!reads) {
-      const changed = await file.execute(sql, parameters)
-      checkpoints.wrote(changed)
-      return { id, answer: changed }
-    }
+    if (!reads) return { id, answer: await file.execute(sql, parameters) }
     return { id, answer: JSON.stringify(await file.query(sql, parameters)) }
   } catch (error) {
     return { id, message: error instanceof Error ? error.message : String(error), code: sqliteErrorCode(error) ?? null }
@@ -76,17 +71,10 @@ async function answer(asked: Statement | Transaction): Promise<Answered> {
 }
 
 port.on('message', async (asked: Asked) => {
-  if (typeof asked === 'number') {
-    checkpoints.wrote(asked)
-    // The pages at which a commit copies the log are counted by the connection that commits.
-    if (!hasCheckpointer) file.query('PRAGMA wal_checkpoint(PASSIVE)').catch(() => undefined)
-    return
-  }
   if (asked !== null) {
     port.postMessage(await answer(asked))
     return
   }
-  await checkpoints.close()
   await file.close()
   port.close()
 })

@@ -18,11 +18,14 @@ import {
 import { StatementLine } from './sqlite-line.js'
 import { openOnThread } from './sqlite-thread.js'
 
-/** The rows of short statements after which the thread, which has the write-ahead log copied, is told of them. */
-const ROWS_PER_NOTE = 1_000
+/**
+ * The number of written rows after which the thread copies the write-ahead log, then some 100 MB long, into the file. The
+ * event log rewrites the same pages of its indexes: the longer the log, the fewer copies.
+ */
+export const ROWS_PER_COPY = 20_000
 /** A statement that cannot write, and waits for none that does. */
 const READS = /^\s*SELECT\b/
-/** A short statement writes pages beside those of its rows: it counts as so many rows more. */
+/** A statement writes pages beside those of its rows: it counts as so many rows more. */
 const ROWS_BESIDE = 2
 
 export const sqliteDialect: Dialect = {
@@ -112,20 +115,41 @@ export function createSqliteConnection(
   // Used where `statements` has a thread: a short statement takes less time here than a message to it.
   const here = createOpener({ path, onlyReads: false, checkpointPages: BACKSTOP_PAGES, functions }, () => false)
   const line = new StatementLine()
-  let noted = 0
+  let written = 0
+  let copying: Promise<void> | undefined
 
-  function use<T>(work: (file: SqliteFile) => Promise<T>): Promise<T> {
-    return hasThread() ? line.run(() => statements.use(work)) : statements.use(work)
+  type Work<T> = (file: SqliteFile) => Promise<T>
+  type CountRows<T> = (answer: T) => number
+
+  function use<T>(work: Work<T>, countRows: CountRows<T>): Promise<T> {
+    if (!hasThread()) return statements.use(work)
+    const run = () => line.run(() => count(statements.use(work), countRows))
+    // Not in the line meanwhile, where short statements would wait for it.
+    return copying === undefined ? run() : copying.then(run)
   }
 
-  function useShortly<T>(work: (file: SqliteFile) => Promise<T>, countRows: (answer: T) => number): Promise<T> {
-    if (!hasThread()) return statements.use(work)
-    return line.run(async () => {
-      const answer = await here.use(work)
-      noted += countRows(answer) + ROWS_BESIDE
-      if (noted >= ROWS_PER_NOTE && statements.note(noted)) noted = 0
-      return answer
-    })
+  function useShortly<T>(work: Work<T>, countRows: CountRows<T>): Promise<T> {
+    return hasThread() ? line.run(() => count(here.use(work), countRows)) : statements.use(work)
+  }
+
+  async function count<T>(answering: Promise<T>, countRows: CountRows<T>): Promise<T> {
+    const answer = await answering
+    written += countRows(answer) + ROWS_BESIDE
+    if (written >= ROWS_PER_COPY) copying ??= copyLog()
+    return answer
+  }
+
+  /** Copies the write-ahead log on the thread, after the statements in the line and beside the short ones that follow. */
+  async function copyLog(): Promise<void> {
+    written = 0
+    try {
+      await line.run(async () => undefined)
+      await statements.use((file) => file.copyLog())
+    } catch {
+      // The thread has ended, or the disk fails: the next rows cause another copy.
+    } finally {
+      copying = undefined
+    }
   }
 
   // Reports have their own connection: their transaction, which waits between queries, would include other writes.
@@ -144,22 +168,15 @@ export function createSqliteConnection(
 
     query<Row>(sql: string, parameters?: readonly SqlValue[]) {
       const work = (file: SqliteFile) => file.query<Row>(sql, parameters)
-      return READS.test(sql) ? statements.use(work) : use(work)
+      return READS.test(sql) ? statements.use(work) : use(work, countAnswered)
     },
-    execute: (sql, parameters) => use((file) => file.execute(sql, parameters)),
-    transaction: (batch) => use((file) => file.transaction(batch)),
+    execute: (sql, parameters) => use((file) => file.execute(sql, parameters), countChanged),
+    transaction: (batch) => use((file) => file.transaction(batch), countChanged),
 
     short: {
       query: <Row>(sql: string, parameters?: readonly SqlValue[]) =>
-        useShortly(
-          (file) => file.query<Row>(sql, parameters),
-          (written) => written.length,
-        ),
-      execute: (sql, parameters) =>
-        useShortly(
-          (file) => file.execute(sql, parameters),
-          (changed) => changed,
-        ),
+        useShortly((file) => file.query<Row>(sql, parameters), countAnswered),
+      execute: (sql, parameters) => useShortly((file) => file.execute(sql, parameters), countChanged),
     },
 
     /** Reads one snapshot after the other: the connection has one transaction. */
@@ -206,6 +223,14 @@ export function createSqliteConnection(
   }
 }
 
+function countAnswered(answer: readonly unknown[]): number {
+  return answer.length
+}
+
+function countChanged(changed: number | null): number {
+  return changed ?? 0
+}
+
 /**
  * Opens a connection when it is first needed, and again after a failure: a file that could not be opened, or a crashed
  * thread. Where no thread can start, the connection is on this one.
@@ -226,7 +251,9 @@ function createOpener(options: FileOptions, hasThread: () => boolean, opensHere?
       opensHere?.()
       return file
     }
-    const mine = hasThread() ? openOnThread(options, forget).catch(insteadOfThread) : onThisThread()
+    const mine = hasThread()
+      ? openOnThread({ ...options, checkpointPages: BACKSTOP_PAGES }, forget).catch(insteadOfThread)
+      : onThisThread()
     opening = mine
     mine.then((file) => {
       if (opening === mine) opened = file
@@ -239,12 +266,6 @@ function createOpener(options: FileOptions, hasThread: () => boolean, opensHere?
     use<T>(work: (file: SqliteFile) => Promise<T>): Promise<T> {
       if (opened !== undefined) return work(opened)
       return (opening ?? open()).then(work)
-    },
-
-    /** Tells an open connection of rows that were written elsewhere; returns whether there is one. */
-    note(rows: number): boolean {
-      opened?.wroteElsewhere(rows)
-      return opened !== undefined
     },
 
     async close() {

@@ -7,6 +7,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import workerThreads from 'node:worker_threads'
 import { Database, databaseFor } from '../../src/database/database.js'
+import { ROWS_PER_COPY } from '../../src/database/sqlite.js'
 import { openSqliteFile, sqliteErrorCode } from '../../src/database/sqlite-driver.js'
 import { CLOSE_TIMEOUT_MS } from '../../src/database/sqlite-thread.js'
 import { MissingTableError } from '../../src/ground/errors.js'
@@ -129,17 +130,41 @@ test('what short statements that wait for the thread write is there after closin
   ])
 })
 
-test('the thread has the write-ahead log copied for rows that short statements write', async (t) => {
-  const { database, path } = await startThread(t)
-  const sequence = () => walSequence(path)
-  await database.short.execute(writeSessions(1))
-  const before = sequence()
-
-  await eventually('the log begins anew', async () => {
-    // A statement of many rows would leave no moment in which the log can be copied to its end.
-    await database.short.execute(writeSessions(1_000))
-    return sequence() > before
+for (const kind of ['short statements', 'others'] as const) {
+  test(`the log of a file that is written to all the time begins anew, again and again: ${kind}`, async (t) => {
+    const { database, path } = await startThread(t)
+    const statements = kind === 'others' ? database : database.short
+    const sequence = () => walSequence(path)
+    await statements.execute(writeSessions(1))
+    for (let times = 1; times <= 3; times++) {
+      const before = sequence()
+      await eventually('the log begins anew', async () => {
+        // A statement of many rows would leave no moment in which the log can be copied to its end.
+        await statements.execute(writeSessions(1_000))
+        return sequence() > before
+      })
+    }
   })
+}
+
+test('short statements run while the log is copied, and others after that', async (t) => {
+  const { database, thread } = await startThread(t)
+  const { postMessage } = thread.worker
+  const copies: unknown[] = []
+  t.mock.method(thread.worker, 'postMessage', (asked: object | null) => {
+    if (asked !== null && 'copiesLog' in asked) copies.push(asked)
+    else postMessage.call(thread.worker, asked)
+  })
+  await database.execute(writeSessions(ROWS_PER_COPY))
+  await eventually('the thread is to copy the log', () => copies.length === 1)
+  const order: string[] = []
+  const other = database.execute(NO_CHANGE).then(() => order.push('other'))
+  await database.short.execute(NO_CHANGE).then(() => order.push('short'))
+  await database.query('SELECT 1').then(() => order.push('read'))
+  postMessage.call(thread.worker, copies[0])
+  await other
+
+  assert.deepEqual(order, ['short', 'read', 'other'])
 })
 
 test('neither a command nor the limiter alone starts a thread', async (t) => {
