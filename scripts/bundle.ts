@@ -16,15 +16,15 @@ const ENTRIES = [
   'src/index.js',
   'src/dashboard.js',
   'src/api.js',
-  'src/limiter/stores/conformance.js',
+  'src/limiter/conformance/conformance.js',
   'src/database/generated-client.js',
   'src/database/sqlite-worker.js',
-  'src/limiter/stores/sqlite-functions.js',
+  'src/limiter/stores/sql/sqlite-functions.js',
   'admin/index.js',
   'scripts/ratelimit.js',
 ]
 /** The types of the entry points. */
-const TYPES = ['src/index', 'src/dashboard', 'src/api', 'src/limiter/stores/conformance', 'admin/index'].map(
+const TYPES = ['src/index', 'src/dashboard', 'src/api', 'src/limiter/conformance/conformance', 'admin/index'].map(
   (name) => `${name}.d.ts`,
 )
 const GENERATED = join(DIST, 'src', 'database', 'generated')

@@ -54,7 +54,7 @@ test('the panel loads AdminJS with its first use', () => {
 })
 
 test('the conformance suite of stores loads no app', () => {
-  const { modules, packages } = loadedBy('src/limiter/stores/conformance.ts')
+  const { modules, packages } = loadedBy('src/limiter/conformance/conformance.ts')
   assert.deepEqual(packages, ['@fastify/error'])
   for (const module of modules) assert.match(module, /^src\/(?:limiter|ground)\//)
 })

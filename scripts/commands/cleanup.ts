@@ -1,4 +1,4 @@
-import { cleanupState, type StateCleanup } from '../../src/limiter/stores/state-cleanup.js'
+import { cleanupState, type StateCleanup } from '../../src/limiter/stores/sql/state-cleanup.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
 import { runBatches } from './support/progress.js'

@@ -1,5 +1,5 @@
-import { DatabaseStore } from '../../src/limiter/stores/database-store.js'
-import { RedisStore } from '../../src/limiter/stores/redis-store.js'
+import { RedisStore } from '../../src/limiter/stores/redis/redis-store.js'
+import { DatabaseStore } from '../../src/limiter/stores/sql/database-store.js'
 import { HEALTH_CHECKS, type Probes, probeHealth } from '../../src/operations/health/health.js'
 import {
   databaseProbe,

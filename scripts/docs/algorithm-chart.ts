@@ -1,7 +1,7 @@
 import { SECOND_MS } from '../../src/ground/time/clock.js'
 import { RATE_ALGORITHMS, type RateAlgorithm } from '../../src/limiter/algorithm.js'
 import { parseRate, toPolicy } from '../../src/limiter/rate.js'
-import { MemoryStore } from '../../src/limiter/stores/memory-store.js'
+import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
 import { PICTURE_STYLE } from './picture-style.js'
 
 const RATE = '10/10s'

@@ -1,7 +1,7 @@
 /** The probes of an app's health: only for the parts that it uses. */
 
 import { type Clock, MINUTE_MS } from '../ground/time/clock.js'
-import { RedisStore } from '../limiter/stores/redis-store.js'
+import { RedisStore } from '../limiter/stores/redis/redis-store.js'
 import type { Store } from '../limiter/stores/store.js'
 import type { EventLogReadings } from '../log/event-log-state.js'
 import { type Health, type Probe, probeHealth } from '../operations/health/health.js'

@@ -1,7 +1,7 @@
 /** The jobs of the scheduler: the same functions that the commands call. */
 
 import type { OutageLog } from '../ground/outage-log.js'
-import { cleanupState } from '../limiter/stores/state-cleanup.js'
+import { cleanupState } from '../limiter/stores/sql/state-cleanup.js'
 import { cleanupOldEvents } from '../log/rollups/retention.js'
 import type { AlertResult } from '../operations/alerts/send-alerts.js'
 import { JobLeases } from '../operations/schedule/job-leases.js'

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { STATE_TABLE_NAMES } from '../../src/limiter/stores/state-cleanup.js'
+import { STATE_TABLE_NAMES } from '../../src/limiter/stores/sql/state-cleanup.js'
 import { ROLLUPS } from '../../src/log/rollups/counting.js'
 import { openDatabase } from '../support/build-app.js'
 import { postgresqlMissing } from '../support/databases.js'

@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import { toDecision, toQuestion, toUse } from '../../src/limiter/ahead.js'
 import { type Check, RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { parseRate, toPolicy } from '../../src/limiter/rate.js'
-import { MemoryStore } from '../../src/limiter/stores/memory-store.js'
+import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
 
 const NOW_MS = 1_705_161_600_000
 const STEPS = fc.array(

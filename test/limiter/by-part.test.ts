@@ -5,7 +5,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { Check, Decision } from '../../src/limiter/algorithm.js'
 import { createLimiter } from '../../src/limiter/create-limiter.js'
 import { decideWithoutStore } from '../../src/limiter/fallback.js'
-import { MemoryStore } from '../../src/limiter/stores/memory-store.js'
+import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
 import { eventually } from '../support/eventually.js'
 
 const NOW_MS = 1_705_161_600_000

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { Check, Decision } from '../../src/limiter/algorithm.js'
+import { createReference } from '../../src/limiter/conformance/conformance-traces.js'
 import { Leases } from '../../src/limiter/leases.js'
 import { parseRate, toPolicy } from '../../src/limiter/rate.js'
-import { createReference } from '../../src/limiter/stores/conformance-traces.js'
 import { controlSweeps, LEASE_MS, type LeasingProcess, remoteStore, startProcess } from '../support/leases.js'
 
 const NOW_MS = 1_705_161_600_000

@@ -4,7 +4,7 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { Check, Decision, Settlement } from '../../src/limiter/algorithm.js'
 import { createLimiter, type LimiterOptions } from '../../src/limiter/create-limiter.js'
 import { decideWithoutStore, fallbackFor } from '../../src/limiter/fallback.js'
-import { MemoryStore } from '../../src/limiter/stores/memory-store.js'
+import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
 import { eventually } from '../support/eventually.js'
 
 const POLICY = { algorithm: 'fixed_window', limit: 5, periodMs: 60_000 } as const

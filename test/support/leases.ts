@@ -6,7 +6,7 @@ import type { BatchStore } from '../../src/limiter/batch-store.js'
 import { createLimiter } from '../../src/limiter/create-limiter.js'
 import { decideWithoutStore } from '../../src/limiter/fallback.js'
 import type { Limiter } from '../../src/limiter/limiter.js'
-import { MemoryStore } from '../../src/limiter/stores/memory-store.js'
+import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
 
 export const LEASE_MS = 1_000
 

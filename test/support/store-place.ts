@@ -1,5 +1,5 @@
-import { DatabaseStore } from '../../src/limiter/stores/database-store.js'
-import { RedisStore } from '../../src/limiter/stores/redis-store.js'
+import { RedisStore } from '../../src/limiter/stores/redis/redis-store.js'
+import { DatabaseStore } from '../../src/limiter/stores/sql/database-store.js'
 import type { Store } from '../../src/limiter/stores/store.js'
 
 /** Where the counters of a test are; JSON, so that it can be told to other processes. */

@@ -3,7 +3,7 @@ import type { GeneratedClient } from '../../database/generated-client.js'
 import { asNumbers, listedWindows } from '../../database/state-numbers.js'
 import { loadModule, modulePath } from '../../ground/package-root.js'
 import { type Clock, systemClock } from '../../ground/time/clock.js'
-import { SQLITE_FUNCTIONS } from '../../limiter/stores/sqlite-functions.js'
+import { SQLITE_FUNCTIONS } from '../../limiter/stores/sql/sqlite-functions.js'
 import type { RetentionOptions } from '../../log/rollups/retention.js'
 import { withCheckedWrites } from './client-extension.js'
 

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import { storeConformance } from '../../../src/limiter/stores/conformance.js'
-import { DatabaseStore } from '../../../src/limiter/stores/database-store.js'
-import { MemoryStore } from '../../../src/limiter/stores/memory-store.js'
-import { RedisStore } from '../../../src/limiter/stores/redis-store.js'
+import { storeConformance } from '../../../src/limiter/conformance/conformance.js'
+import { MemoryStore } from '../../../src/limiter/stores/memory/memory-store.js'
+import { RedisStore } from '../../../src/limiter/stores/redis/redis-store.js'
+import { DatabaseStore } from '../../../src/limiter/stores/sql/database-store.js'
 import { openStore } from '../../support/store-place.js'
 import { forEachStore, onRedisCluster, type TestPlace } from '../../support/stores.js'
 

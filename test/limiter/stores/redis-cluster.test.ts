@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { Socket } from 'node:net'
 import { test } from 'node:test'
 import { Cluster } from 'ioredis'
-import { RedisStore } from '../../../src/limiter/stores/redis-store.js'
+import { RedisStore } from '../../../src/limiter/stores/redis/redis-store.js'
 import { atEnd } from '../../support/at-end.js'
 import { clusterMissing, startCluster } from '../../support/redis-cluster.js'
 

@@ -1,10 +1,12 @@
 /** The table of fixed windows, whose rows have columns for one window, and list several of them. */
-import type { Dialect } from '../../database/dialect.js'
-import { latestStartMs } from '../../ground/time/clock.js'
-import { isPlain } from '../algorithm.js'
-import { decideFixedWindow, settledStartMs } from '../fixed-window.js'
-import { windowEndMs, windowStartMs } from '../period.js'
-import { WINDOW_CHECKS, writeFixedWindow } from '../windows.js'
+import type { Dialect } from '../../../database/dialect.js'
+import { latestStartMs } from '../../../ground/time/clock.js'
+import { isPlain } from '../../algorithm.js'
+import { decideFixedWindow, settledStartMs } from '../../fixed-window.js'
+import { windowEndMs, windowStartMs } from '../../period.js'
+import { WINDOW_CHECKS, writeFixedWindow } from '../../windows.js'
+import { samePeriod, totalCost } from '../groups.js'
+import { LISTED_FORMS, readListed } from '../listed-counter.js'
 import {
   type AdvanceStatement,
   advanceGroups,
@@ -17,8 +19,6 @@ import {
   settlementRows,
   settlementSql,
 } from './counter-table.js'
-import { samePeriod, totalCost } from './groups.js'
-import { LISTED_FORMS, readListed } from './listed-counter.js'
 import { type ListedRow, type ListedWindows, listedStatement, settledWindowSql } from './listed-table.js'
 
 interface FixedWindowRow {

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../ground/time/clock.js'
 import { canBeSettled, type Policy, RATE_ALGORITHMS } from '../algorithm.js'
+import type { Store } from '../stores/store.js'
 import { checkAll, checkOne, freshKey, MAX_LIMIT, NOW_MS, type PolicyFunction, repeat } from './conformance-checks.js'
-import type { Store } from './store.js'
 
 export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: PolicyFunction) => Promise<void>>> = {
   'allows exactly the limit and answers the count and the wait': async (store, policy) => {

@@ -1,8 +1,10 @@
 /** The tables of sliding windows, token buckets and leaky buckets: every row lists its windows. */
-import type { Dialect } from '../../database/dialect.js'
-import type { Algorithm, Decision, Policy, Settlement, Window } from '../algorithm.js'
-import { windowStartMs } from '../period.js'
-import { WINDOW_CHECKS, type WindowNumbers, writeBucket, writeSlidingWindow } from '../windows.js'
+import type { Dialect } from '../../../database/dialect.js'
+import type { Algorithm, Decision, Policy, Settlement, Window } from '../../algorithm.js'
+import { windowStartMs } from '../../period.js'
+import { WINDOW_CHECKS, type WindowNumbers, writeBucket, writeSlidingWindow } from '../../windows.js'
+import { type CheckGroup, replayChecks, sameLimitAndCost, toAdmission } from '../groups.js'
+import { LISTED_FORMS, type ListedName, readListed, SETTLE_WINDOW, writeListed } from '../listed-counter.js'
 import {
   type AdvanceStatement,
   advanceGroups,
@@ -11,8 +13,6 @@ import {
   settlementRows,
   settlementSql,
 } from './counter-table.js'
-import { type CheckGroup, replayChecks, sameLimitAndCost, toAdmission } from './groups.js'
-import { LISTED_FORMS, type ListedName, readListed, SETTLE_WINDOW, writeListed } from './listed-counter.js'
 
 type ListedAlgorithm = Exclude<Algorithm, 'fixed_window' | 'concurrency'>
 

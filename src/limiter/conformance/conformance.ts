@@ -4,6 +4,7 @@
  *     for (const { name, prove } of storeConformance) test(name, () => prove(() => new MyStore()))
  */
 import { type Algorithm, RATE_ALGORITHMS } from '../algorithm.js'
+import type { Store } from '../stores/store.js'
 import { ALGORITHM_CASES, FIXED_WINDOW_CASES, KEY_CASES } from './conformance-algorithms.js'
 import type { PolicyFunction } from './conformance-checks.js'
 import { CONCURRENCY_CASES } from './conformance-concurrency.js'
@@ -14,7 +15,6 @@ import {
   settlesAsThePureFunctions,
 } from './conformance-traces.js'
 import { WINDOW_CASES } from './conformance-windows.js'
-import type { Store } from './store.js'
 
 export interface ConformanceCase {
   /** A sentence about what a store does. */

@@ -6,10 +6,15 @@ import {
   type RateAlgorithm,
   type RatePolicy,
   type Settlement,
-} from '../algorithm.js'
-import { type BucketCounter, checkBucket } from '../bucket.js'
-import { advanceFixedWindow, decideFixedWindow, type FixedWindowCounter, settleFixedWindow } from '../fixed-window.js'
-import { checkSlidingWindow, type SlidingWindowCounter, settleSlidingWindow } from '../sliding-window.js'
+} from '../../algorithm.js'
+import { type BucketCounter, checkBucket } from '../../bucket.js'
+import {
+  advanceFixedWindow,
+  decideFixedWindow,
+  type FixedWindowCounter,
+  settleFixedWindow,
+} from '../../fixed-window.js'
+import { checkSlidingWindow, type SlidingWindowCounter, settleSlidingWindow } from '../../sliding-window.js'
 import {
   longestResetMs,
   readBucket,
@@ -22,7 +27,7 @@ import {
   writeBucket,
   writeFixedWindow,
   writeSlidingWindow,
-} from '../windows.js'
+} from '../../windows.js'
 
 /** The algorithm of a counter with one window, and `several:` before it for policies that list their windows. */
 export type CounterForm = RateAlgorithm | `several:${RateAlgorithm}`

@@ -1,6 +1,6 @@
-import { deleteInBatches } from '../../database/batches.js'
-import type { Database } from '../../database/database.js'
-import { type Clock, DAY_MS, HOUR_MS, MINUTE_MS } from '../../ground/time/clock.js'
+import { deleteInBatches } from '../../../database/batches.js'
+import type { Database } from '../../../database/database.js'
+import { type Clock, DAY_MS, HOUR_MS, MINUTE_MS } from '../../../ground/time/clock.js'
 
 export interface StateCleanupOptions {
   /** Days of grace after a row's own expiry: a number >= 0. */

@@ -1,7 +1,7 @@
 /** What the tables of counters in windows share; each lists its own statements. */
-import type { Dialect, SqlConnection, SqlValue } from '../../database/dialect.js'
-import type { Decision, Settlement } from '../algorithm.js'
-import { assignDecisions, type CheckGroup, type Joins, MAX_COST } from './groups.js'
+import type { Dialect, SqlConnection, SqlValue } from '../../../database/dialect.js'
+import type { Decision, Settlement } from '../../algorithm.js'
+import { assignDecisions, type CheckGroup, type Joins, MAX_COST } from '../groups.js'
 
 /** The table of one algorithm's counters. */
 export interface CounterTable {

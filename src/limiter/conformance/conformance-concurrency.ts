@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../ground/time/clock.js'
 import type { Check, Decision, PlainPolicy, Settlement } from '../algorithm.js'
 import { type ConcurrencyCounter, checkConcurrency, MAX_PERMITS, settleConcurrency } from '../concurrency.js'
+import type { Store } from '../stores/store.js'
 import { checkAll, freshKey, MAX_LIMIT, NOW_MS, seededRandom } from './conformance-checks.js'
-import type { Store } from './store.js'
 
 type Cases = Readonly<Record<string, (store: Store) => Promise<void>>>
 

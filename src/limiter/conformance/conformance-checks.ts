@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import type { Check, Decision, PlainPolicy, Policy } from '../algorithm.js'
-import type { Store } from './store.js'
+import type { Store } from '../stores/store.js'
 
 /** Returns a policy of an algorithm; its period is a minute by default. */
 export type PolicyFunction = (limit: number, periodMs?: number) => PlainPolicy

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { DAY_MS, HOUR_MS, SECOND_MS } from '../../ground/time/clock.js'
 import { type Algorithm, type Policy, RATE_ALGORITHMS } from '../algorithm.js'
 import { parseRate, toPolicy } from '../rate.js'
+import type { Store } from '../stores/store.js'
 import { checkAll, checkOne, freshKey, NOW_MS, repeat } from './conformance-checks.js'
-import type { Store } from './store.js'
 
 type Cases = Readonly<Record<string, (store: Store, policy: (rate: string) => Policy) => Promise<void>>>
 

@@ -10,10 +10,10 @@ import {
 } from '../algorithm.js'
 import { type ConcurrencyCounter, checkConcurrency } from '../concurrency.js'
 import { parseRate, toPolicy } from '../rate.js'
+import { MemoryStore } from '../stores/memory/memory-store.js'
+import type { Store } from '../stores/store.js'
 import { singlePolicies, WINDOW_CHECKS, type WindowsCounter } from '../windows.js'
 import { checkAll, freshKey, NOW_MS, seededRandom } from './conformance-checks.js'
-import { MemoryStore } from './memory-store.js'
-import type { Store } from './store.js'
 
 /** Creates a check by the pure functions, whose decisions every store has to return. */
 export function createReference(): (check: Check, nowMs: number) => Decision {

@@ -1,12 +1,12 @@
 /** The script's input for each algorithm, and the decisions from the counter that was stored before. */
 
-import type { Algorithm, Checked, Decision, NamedWindow, Policy, RateAlgorithm, Settlement } from '../algorithm.js'
-import { checkBucket } from '../bucket.js'
-import { decideConcurrencyInOrder } from '../concurrency.js'
-import { checkFixedWindow, settledStartMs } from '../fixed-window.js'
-import { windowStartMs } from '../period.js'
-import { checkSlidingWindow } from '../sliding-window.js'
-import { readBucket, readFixedWindow, readSlidingWindow, WINDOW_CHECKS, type WindowNumbers } from '../windows.js'
+import type { Algorithm, Checked, Decision, NamedWindow, Policy, RateAlgorithm, Settlement } from '../../algorithm.js'
+import { checkBucket } from '../../bucket.js'
+import { decideConcurrencyInOrder } from '../../concurrency.js'
+import { checkFixedWindow, settledStartMs } from '../../fixed-window.js'
+import { windowStartMs } from '../../period.js'
+import { checkSlidingWindow } from '../../sliding-window.js'
+import { readBucket, readFixedWindow, readSlidingWindow, WINDOW_CHECKS, type WindowNumbers } from '../../windows.js'
 import {
   type CheckGroup,
   type Joins,
@@ -15,8 +15,8 @@ import {
   samePeriod,
   toAdmission,
   totalCost,
-} from './groups.js'
-import { readNumbers, splitNumbers } from './listed-counter.js'
+} from '../groups.js'
+import { readNumbers, splitNumbers } from '../listed-counter.js'
 
 /** The script's input for one counter. */
 export interface ScriptCall {

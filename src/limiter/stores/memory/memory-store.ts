@@ -1,9 +1,9 @@
-import { latestStartMs, SECOND_MS } from '../../ground/time/clock.js'
-import { type Check, type Decision, isRate, type RatePolicy, type Settlement } from '../algorithm.js'
-import { type ConcurrencyCounter, checkConcurrency, settleConcurrency } from '../concurrency.js'
-import { Rounds } from '../rounds.js'
+import { latestStartMs, SECOND_MS } from '../../../ground/time/clock.js'
+import { type Check, type Decision, isRate, type RatePolicy, type Settlement } from '../../algorithm.js'
+import { type ConcurrencyCounter, checkConcurrency, settleConcurrency } from '../../concurrency.js'
+import { Rounds } from '../../rounds.js'
+import type { Store } from '../store.js'
 import { formFor, type MemoryCounter, newEntry } from './memory-entry.js'
-import type { Store } from './store.js'
 
 export interface MemoryStoreOptions {
   /** The most keys kept, 100000 by default; about 250 bytes each. */

@@ -1,16 +1,16 @@
 import { createHash } from 'node:crypto'
-import { Database, databaseFor } from '../../database/database.js'
-import { bumpRevision, readRevision } from '../../database/revision.js'
-import { counterKey, validateNamespace } from '../../ground/storable.js'
-import type { Algorithm, Check, Decision, Settlement } from '../algorithm.js'
-import { PartlyDecidedError } from '../partly-decided.js'
+import { Database, databaseFor } from '../../../database/database.js'
+import { bumpRevision, readRevision } from '../../../database/revision.js'
+import { counterKey, validateNamespace } from '../../../ground/storable.js'
+import type { Algorithm, Check, Decision, Settlement } from '../../algorithm.js'
+import { PartlyDecidedError } from '../../partly-decided.js'
+import { type CheckGroup, groupChecks, SETTLING } from '../groups.js'
+import type { Store } from '../store.js'
 import { concurrencyTable } from './concurrency-table.js'
 import { allDone, type CounterTable, lockedKeysSql } from './counter-table.js'
 import { fixedWindowTable } from './fixed-window-table.js'
-import { type CheckGroup, groupChecks, SETTLING } from './groups.js'
 import { listedTable } from './listed-table.js'
 import { SQLITE_FUNCTIONS } from './sqlite-functions.js'
-import type { Store } from './store.js'
 
 export interface DatabaseStoreOptions {
   /** A URL, or a client made by `createRateLimitClient`, which stays open when the store is closed. */

@@ -1,13 +1,13 @@
 import { createHash } from 'node:crypto'
 import { Writable } from 'node:stream'
-import { keyNodesOf, nodeForTag, RedisConnection } from '../../database/redis.js'
-import type { RedisClient } from '../../database/redis-client.js'
-import { counterKey, validateNamespace } from '../../ground/storable.js'
-import { type Check, canBeSettled, type Decision, type Settlement } from '../algorithm.js'
-import { assignDecisions, type CheckGroup, groupChecks } from './groups.js'
+import { keyNodesOf, nodeForTag, RedisConnection } from '../../../database/redis.js'
+import type { RedisClient } from '../../../database/redis-client.js'
+import { counterKey, validateNamespace } from '../../../ground/storable.js'
+import { type Check, canBeSettled, type Decision, type Settlement } from '../../algorithm.js'
+import { assignDecisions, type CheckGroup, groupChecks } from '../groups.js'
+import type { Store } from '../store.js'
 import { REDIS_COUNTERS, type RedisCounter, type ScriptCall } from './redis-counters.js'
 import { SCRIPT } from './redis-lua.js'
-import type { Store } from './store.js'
 
 export interface RedisStoreOptions {
   /**

@@ -1,4 +1,4 @@
-import { latestStartMs } from '../../ground/time/clock.js'
+import { latestStartMs } from '../../../ground/time/clock.js'
 
 /**
  * The script advances counters, each by a group of checks of one limit and cost, by the rules of `limiter/`. It returns

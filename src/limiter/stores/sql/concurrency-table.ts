@@ -1,10 +1,10 @@
 /** The table of requests in progress. */
 
-import type { Dialect } from '../../database/dialect.js'
-import { latestStartMs } from '../../ground/time/clock.js'
-import { decideConcurrencyInOrder } from '../concurrency.js'
+import type { Dialect } from '../../../database/dialect.js'
+import { latestStartMs } from '../../../ground/time/clock.js'
+import { decideConcurrencyInOrder } from '../../concurrency.js'
+import { assignDecisions, type CheckGroup, sameLimitAndCost } from '../groups.js'
 import { byKey, type CounterTable, lockedRows } from './counter-table.js'
-import { assignDecisions, type CheckGroup, sameLimitAndCost } from './groups.js'
 import { PERMITS_PATTERN } from './permits-text.js'
 
 const NAME = 'rate_limit_concurrency'
