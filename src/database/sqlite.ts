@@ -157,10 +157,26 @@ export function createSqliteConnection(
   let lastReport: Promise<unknown> = Promise.resolve()
   const closing = new Set<Promise<void>>()
 
+  /** Transactions that lock have a connection of their own, which stays open: opening one takes longer than a write. */
+  let locking: Promise<SqliteDatabase> | undefined
+  function openLocking(): Promise<SqliteDatabase> {
+    const opening = whileBusy(() => openSqlite(path))
+    opening.catch(() => {
+      if (locking === opening) locking = undefined
+    })
+    return opening
+  }
+
   async function closeAll(): Promise<void> {
+    const locked = locking
+    locking = undefined
     // The thread first: short statements are retried until it has ended what they wait for.
     await Promise.all([statements.close(), reports.close()])
     await here.close()
+    await locked?.then(
+      (database) => database.close(),
+      () => undefined,
+    )
   }
 
   return {
@@ -188,13 +204,10 @@ export function createSqliteConnection(
 
     // There is one writer of the file at a time, so this locks all tables.
     async locked(_tables, work) {
-      const database = await whileBusy(() => openSqlite(path))
-      try {
-        const transaction = database.transaction(() => runWorkNow(database, work()))
-        return await whileBusy(() => transaction.immediate())
-      } finally {
-        database.close()
-      }
+      locking ??= openLocking()
+      const database = await locking
+      const transaction = database.transaction(() => runWorkNow(database, work()))
+      return whileBusy(() => transaction.immediate())
     },
 
     async exclusively(migrate) {
