@@ -38,10 +38,10 @@ const keepBundled: Plugin = {
     return isBundled(path) ? { id: `#dist/${relative(DIST, path)}`, external: true } : null
   },
 }
-/** Comments are for readers of the source. The syntax is that of the oldest Node.js. */
+/** Comments are for readers of the source. The syntax is that of the oldest Node.js, in its short forms; names stay. */
 const withoutComments: Plugin = {
   name: 'without-comments',
-  renderChunk: (code) => transform(code, { format: 'esm', target: 'node20.19' }),
+  renderChunk: (code) => transform(code, { format: 'esm', target: 'node20.19', minifySyntax: true }),
 }
 /** Entry points that need little of the package, and load no more than that. */
 const SMALL = ['src/database/sqlite-worker.js', 'scripts/ratelimit.js']
