@@ -60,7 +60,8 @@ export class SharedReports<Result> {
     shared.result.then(
       () => {
         const tookMs = performance.now() - startedMs
-        shared.freshForMs = Math.max(REFRESH_MS, LEAST_REST * tookMs)
+        // Whole: a fraction would be rounded when the time is added.
+        shared.freshForMs = Math.max(REFRESH_MS, Math.ceil(LEAST_REST * tookMs))
         shared.freshUntilMs = this.#clock.now() + shared.freshForMs
       },
       // A report that failed is read again by the next page; whoever waits for it has the error.

@@ -26,6 +26,21 @@ test('pages that follow at the same time share one report, and the next is read 
   assert.equal(reads(), 2)
 })
 
+test('a report is shared however long reading it took, to a fraction of a millisecond', async (t) => {
+  let nowMs = 0
+  t.mock.method(performance, 'now', () => nowMs)
+  for (let fraction = 1; fraction < 100; fraction++) {
+    const shared = new SharedReports<number>(fakeClock())
+    const { read, reads } = counting()
+    const slow = () => {
+      nowMs += 170 + fraction / 97
+      return read()
+    }
+    for (let page = 0; page < 2; page++) await shared.read('week', true, slow)
+    assert.equal(reads(), 1, String(fraction))
+  }
+})
+
 test('a report is read anew where the clock was set back', async () => {
   const clock = fakeClock()
   const shared = new SharedReports<number>(clock)
