@@ -5,7 +5,7 @@ import type { FileWatch } from './file-watch.js'
 import { applyMigrations, missingMigrations } from './migrate.js'
 import { createPostgresqlConnection, postgresqlDialect } from './postgresql.js'
 import { createSqliteConnection, sqliteDialect, sqlitePath, unusableFileRemedy } from './sqlite.js'
-import type { SqliteFunctions } from './sqlite-file.js'
+import type { SqliteFunctions } from './sqlite-functions.js'
 
 /**
  * One database of this package, opened by the first query. That query also creates and migrates an embedded database

@@ -3,6 +3,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import type { SqlConnection, SqlValue } from './dialect.js'
 import { BUSY_TIMEOUT_MS, BusyLine, whileBusy } from './sqlite-busy.js'
 import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sqlite-driver.js'
+import type { SqliteFunctions } from './sqlite-functions.js'
 
 /**
  * The number of pages in the write-ahead log (of 4 KiB each, 32 MiB in all) at which it is copied into the file. Eight
@@ -35,13 +36,6 @@ export interface FileOptions {
   /** The pages in the write-ahead log at which a write also copies it; `CHECKPOINT_PAGES` by default. */
   readonly checkpointPages?: number
   readonly functions?: SqliteFunctions | undefined
-}
-
-/** Functions that statements may call. */
-export interface SqliteFunctions {
-  /** The module that exports this as `SQLITE_FUNCTIONS`, as `modulePath` takes it: functions cannot be sent to a thread. */
-  readonly module: string
-  register(database: Pick<SqliteDatabase, 'function'>): void
 }
 
 /** Opens a file on this thread. It retries, since another process may be switching the file to write-ahead mode. */

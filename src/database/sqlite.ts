@@ -13,8 +13,8 @@ import {
   openSqlite,
   rows,
   type SqliteFile,
-  type SqliteFunctions,
 } from './sqlite-file.js'
+import type { SqliteFunctions } from './sqlite-functions.js'
 import { StatementLine } from './sqlite-line.js'
 import { openOnThread } from './sqlite-thread.js'
 

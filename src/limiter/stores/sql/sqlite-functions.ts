@@ -1,5 +1,5 @@
 /** The functions that statements of this store call in SQLite. */
-import type { SqliteFunctions } from '../../../database/sqlite-file.js'
+import type { SqliteFunctions } from '../../../database/sqlite-functions.js'
 import { createAdvance, LISTED_FORMS, SETTLE_WINDOW, settleWindow } from '../listed-counter.js'
 
 export const SQLITE_FUNCTIONS: SqliteFunctions = {
