@@ -9,7 +9,7 @@ import type { SqliteFunctions } from './sqlite-functions.js'
  * The number of pages in the write-ahead log (of 4 KiB each, 32 MiB in all) at which it is copied into the file. Eight
  * times SQLite's default, since the event log rewrites the same pages of its indexes, and each is copied once.
  */
-export const CHECKPOINT_PAGES = 8_000
+const CHECKPOINT_PAGES = 8_000
 /** The pages at which a writer copies the log although `copyLog` should have done it (256 MiB). */
 export const BACKSTOP_PAGES = 64_000
 /** How long closing lets statements be retried for which another writer holds the file, in milliseconds. */

@@ -17,7 +17,7 @@ const COST = 'config.smartRateLimit.cost'
 const LIMITED = Symbol('fastify-smart-ratelimit: limited')
 
 /** Returns whether the config of a route is a limit of its own. */
-export function isConfigLimit(config: unknown): config is RouteLimitOptions {
+function isConfigLimit(config: unknown): config is RouteLimitOptions {
   return typeof config === 'object' && config !== null && 'rate' in config
 }
 

@@ -125,7 +125,7 @@ function isOfKind(kind: Kind, value: unknown): boolean {
 }
 
 /** @param value of a moment in milliseconds */
-export function documentValue(kind: Kind, value: unknown): unknown {
+function documentValue(kind: Kind, value: unknown): unknown {
   if (kind === 'boolean') return Boolean(value)
   if (kind !== 'moment') return value
   const moment = new Date(typeof value === 'number' ? value : Number.NaN)

@@ -86,8 +86,8 @@ test('requests in progress are limited on Redis, too', { skip: redisMissing }, a
 })
 
 /** Declares the tests that are the same wherever the counters are. */
-function declareTests(permit: string, openApp: (t: TestContext) => Promise<Started>): void {
-  test(`at most the limit is in progress, and the next one goes on when one has ended: ${permit}`, async (t) => {
+function declareTests(store: string, openApp: (t: TestContext) => Promise<Started>): void {
+  test(`at most the limit is in progress, and the next one goes on when one has ended: ${store}`, async (t) => {
     const { rules, request, hold, letGo, statuses } = await openApp(t)
     await rules.create({ data: UPLOADS })
     const answers = await hold(2)
@@ -107,7 +107,7 @@ function declareTests(permit: string, openApp: (t: TestContext) => Promise<Start
     await Promise.all(answers)
   })
 
-  test(`a permit that is not given back is free after the period, and is not given back later: ${permit}`, async (t) => {
+  test(`a permit that is not given back is free after the period, and is not given back later: ${store}`, async (t) => {
     const { rules, clock, hold, letGo, statuses } = await openApp(t)
     await rules.create({ data: UPLOADS })
     const slow = await hold(2)
@@ -124,7 +124,7 @@ function declareTests(permit: string, openApp: (t: TestContext) => Promise<Start
     assert.deepEqual(await statuses(1, '/'), [200])
   })
 
-  test(`a reset frees all permits, and what ends later frees no other: ${permit}`, async (t) => {
+  test(`a reset frees all permits, and what ends later frees no other: ${store}`, async (t) => {
     const { app, rules, hold, letGo, statuses } = await openApp(t)
     await rules.create({ data: UPLOADS })
     const before = await hold(2)
@@ -137,7 +137,7 @@ function declareTests(permit: string, openApp: (t: TestContext) => Promise<Start
     await Promise.all(after)
   })
 
-  test(`a request takes as many permits as it costs: ${permit}`, async (t) => {
+  test(`a request takes as many permits as it costs: ${store}`, async (t) => {
     const { rules, hold, letGo, statuses } = await openApp(t)
     await rules.create({ data: { ...UPLOADS, rate: '5/60s', cost: 2 } })
     const answers = await hold(2)

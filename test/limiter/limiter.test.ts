@@ -137,7 +137,7 @@ describe('the limiter', () => {
   test('sends no batch of more than 512 checks', async () => {
     const store = controlledStore(1)
     const { limiter } = limiterOf(store)
-    await Promise.all(Array.from({ length: 1_100 }, (_, permit) => limiter.check(checkOf(`k${permit}`), NOW_MS)))
+    await Promise.all(Array.from({ length: 1_100 }, (_, index) => limiter.check(checkOf(`k${index}`), NOW_MS)))
     assert.deepEqual(
       store.batches.map(({ length }) => length),
       [32, 512, 512, 44],
@@ -169,8 +169,8 @@ describe('the limiter', () => {
     const { limiter } = limiterOf(store)
     store.held = true
     const answers: (Decision | Promise<Decision>)[] = []
-    for (let permit = 0; permit < 5; permit++) {
-      answers.push(limiter.check(checkOf(`k${permit}`), NOW_MS))
+    for (let index = 0; index < 5; index++) {
+      answers.push(limiter.check(checkOf(`k${index}`), NOW_MS))
       await turn()
     }
     assert.equal(store.batches.length, 2)

@@ -109,7 +109,7 @@ export async function asInput<T>(work: () => Promise<T>, part: InputPart = 'body
   }
 }
 
-export function toWrongFields(part: InputPart, errors: FieldErrors): WrongField[] {
+function toWrongFields(part: InputPart, errors: FieldErrors): WrongField[] {
   return Object.entries(errors).map(([field, detail]) => ({ in: part, field, detail }))
 }
 
