@@ -7,6 +7,7 @@ import { openDatabase, startApp, type TestApp } from '../support/build-app.js'
 import { type FakeClock, fakeClock } from '../support/clock.js'
 import { countStatements } from '../support/count-statements.js'
 import { forEachDatabase } from '../support/databases.js'
+import { eventually } from '../support/eventually.js'
 import { openRedis, redisMissing } from '../support/redis.js'
 
 forEachDatabase((provider) => {
@@ -16,11 +17,20 @@ forEachDatabase((provider) => {
       database,
       plugin: { logEvents: true, middleware: { defaultRate: '2/h' } },
     })
-    // The first refusal is looked at for resets of other processes; from the next one on they are remembered.
-    assert.deepEqual(await statuses(5, '/'), [200, 200, 429, 429, 429])
+    assert.deepEqual(await statuses(3, '/'), [200, 200, 429])
+    // The store decides until the resets of other processes were read for the first time.
+    let requests = 3
+    await eventually('a refusal is answered from memory', async () => {
+      const one = countStatements()
+      t.after(() => one.stop())
+      requests += (await statuses(1, '/')).length
+      one.stop()
+      return one.of('rate_limit_counter').length === 0
+    })
 
     const count = countStatements()
     t.after(() => count.stop())
+    requests += 200
     for (const status of await statuses(200, '/')) assert.equal(status, 429)
 
     assert.deepEqual(count.of('rate_limit_counter'), [])
@@ -29,7 +39,7 @@ forEachDatabase((provider) => {
     const events = await database.client.rateLimitEvent.findMany({ orderBy: { id: 'asc' } })
     assert.deepEqual(
       events.map((event) => event.count),
-      Array.from({ length: 205 }, (_, place) => place + 1),
+      Array.from({ length: requests }, (_, index) => index + 1),
     )
   })
 
