@@ -1,10 +1,10 @@
 import createError from '@fastify/error'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import type { Internals } from '../src/plugin/internals.js'
-import { asksToSignIn, messageFor, titleFor } from '../src/staff/sign-in/error-page.js'
-import type { Pages } from '../src/staff/sign-in/pages.js'
-import { addressBelow } from '../src/staff/sign-in/request-query.js'
-import { ActionDeniedError, logFailure } from '../src/staff/sign-in/staff-errors.js'
+import { asksToSignIn, messageFor, titleFor } from '../src/staff/shell/error-page.js'
+import type { Pages } from '../src/staff/shell/pages.js'
+import { addressBelow } from '../src/staff/shell/request-query.js'
+import { ActionDeniedError, logFailure } from '../src/staff/shell/staff-errors.js'
 import { PostOnlyError } from './resources/actions.js'
 
 export const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such page.', 404)

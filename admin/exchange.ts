@@ -1,8 +1,8 @@
 import type { ActionRequest, AdminPage, PageContext } from 'adminjs'
 import { errorMessage, RuleDocumentError } from '../src/ground/errors.js'
 import type { SmartRateLimit } from '../src/plugin/smart-rate-limit.js'
-import { importRight } from '../src/staff/sign-in/roles.js'
-import { ActionDeniedError } from '../src/staff/sign-in/staff-errors.js'
+import { importRight } from '../src/staff/shell/roles.js'
+import { ActionDeniedError } from '../src/staff/shell/staff-errors.js'
 import { hasRight } from './resources/actions.js'
 
 /** Creates the page that exports all rules and overrides, and imports them after showing the difference. */

@@ -1,9 +1,9 @@
 import type { FastifyRequest } from 'fastify'
 import type { Internals } from '../src/plugin/internals.js'
-import { type Right, rightsOf } from '../src/staff/sign-in/roles.js'
-import { StaffOnlyError } from '../src/staff/sign-in/staff-errors.js'
-import { type FindMember, staffCheck } from '../src/staff/sign-in/staff-guard.js'
-import { knownMember } from '../src/staff/sign-in/staff-member.js'
+import { type Right, rightsOf } from '../src/staff/shell/roles.js'
+import { StaffOnlyError } from '../src/staff/shell/staff-errors.js'
+import { type FindMember, staffCheck } from '../src/staff/shell/staff-guard.js'
+import { knownMember } from '../src/staff/shell/staff-member.js'
 import type { AdminOptions } from './options.js'
 
 const UNNAMED = 'staff'

@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify'
 import { type Internals, nearestMount } from '../src/plugin/internals.js'
-import { type Navigation, type NavigationLink, navigationLinks, PANEL_LINKS } from '../src/staff/sign-in/navigation.js'
-import { requestedPath } from '../src/staff/sign-in/request-query.js'
-import type { StaffRole } from '../src/staff/sign-in/roles.js'
+import { type Navigation, type NavigationLink, navigationLinks, PANEL_LINKS } from '../src/staff/shell/navigation.js'
+import { requestedPath } from '../src/staff/shell/request-query.js'
+import type { StaffRole } from '../src/staff/shell/roles.js'
 import type { AdminResource } from './resources/resource.js'
 
 /**

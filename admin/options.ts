@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../src/ground/errors.js'
-import { type StaffOptions, validateStaffOptions } from '../src/staff/sign-in/staff-guard.js'
+import { type StaffOptions, validateStaffOptions } from '../src/staff/shell/staff-guard.js'
 
 export interface AdminOptions extends StaffOptions {
   /**

@@ -9,7 +9,7 @@ import {
   type BaseRecord,
   type ResourceOptions,
 } from 'adminjs'
-import type { Right } from '../../src/staff/sign-in/roles.js'
+import type { Right } from '../../src/staff/shell/roles.js'
 
 /** The part of an action that differs from AdminJS's own. */
 export type PanelAction = Partial<Action<ActionResponse>>

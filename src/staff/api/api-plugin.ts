@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { internalsFor } from '../../plugin/internals.js'
-import { hostStaff, type IsStaff } from '../sign-in/staff-guard.js'
+import { hostStaff, type IsStaff } from '../shell/staff-guard.js'
 
 export interface ApiOptions {
   /** Whether the tokens of `ratelimit token create` open it: `true` unless given. */

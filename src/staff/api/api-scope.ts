@@ -11,9 +11,9 @@ import type {
 import type { Static, TSchema } from 'typebox'
 import type { Internals } from '../../plugin/internals.js'
 import type { SmartRateLimit } from '../../plugin/smart-rate-limit.js'
-import type { Right } from '../sign-in/roles.js'
-import { guardHooks } from '../sign-in/staff-guard.js'
-import { knownMember, requireMay } from '../sign-in/staff-member.js'
+import type { Right } from '../shell/roles.js'
+import { guardHooks } from '../shell/staff-guard.js'
+import { knownMember, requireMay } from '../shell/staff-member.js'
 
 /** Gives a handler the types of its route's schemas. Answers may be texts and streams of JSON, and have no type here. */
 export interface SchemaTypes extends FastifyTypeProvider {

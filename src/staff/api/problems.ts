@@ -12,7 +12,7 @@ import {
   RuleValidationError,
 } from '../../ground/errors.js'
 import type { OutageLog } from '../../ground/outage-log.js'
-import { DatabaseUnavailableError, logFailure } from '../sign-in/staff-errors.js'
+import { DatabaseUnavailableError, logFailure } from '../shell/staff-errors.js'
 
 /** The part of a request in which a field is wrong. */
 export type InputPart = 'path' | 'query' | 'header' | 'body'

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { isStaffCounter } from '../../clients/counter.js'
 import { MAX_KEY_LENGTH } from '../../ground/storable.js'
-import { ActionDeniedError } from '../sign-in/staff-errors.js'
+import { ActionDeniedError } from '../shell/staff-errors.js'
 import { type ApiContext, type ApiScope, actorOf, answer, operation } from './api-scope.js'
 import { closed } from './entry-schemas.js'
 import { asInput } from './problems.js'

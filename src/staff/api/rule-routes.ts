@@ -1,7 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import Type from 'typebox'
 import { RULES, type RuleEntry } from '../../rules/rule.js'
-import { requireMay } from '../sign-in/staff-member.js'
+import { requireMay } from '../shell/staff-member.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
 import { editRow } from './edit-row.js'
 import { findRule, RulePages } from './entry-pages.js'

@@ -1,6 +1,6 @@
 import type { Database } from '../../database/database.js'
 import { latestStartMs, MINUTE_MS } from '../../ground/time/clock.js'
-import { STAFF_ROLES, type StaffRole, toRole } from '../sign-in/roles.js'
+import { STAFF_ROLES, type StaffRole, toRole } from '../shell/roles.js'
 import { createToken, hashToken, isWellFormed } from './token-text.js'
 
 /** A token of the API, without its text, which is stored nowhere. */

@@ -2,7 +2,7 @@
 import type { FastifyRequest, FastifySchemaCompiler } from 'fastify'
 import { IsRefine, type TSchema } from 'typebox'
 import { Check, Errors } from 'typebox/value'
-import { requestedSearch } from '../sign-in/request-query.js'
+import { requestedSearch } from '../shell/request-query.js'
 import { type InputPart, InvalidInputError, type WrongField } from './problems.js'
 
 const PARTS: Readonly<Record<string, InputPart>> = { params: 'path', querystring: 'query', headers: 'header' }

@@ -1,6 +1,6 @@
 import { isNetwork } from '../../clients/client-networks.js'
 import type { ClientDetail, ClientEvent, ClientPolicy } from '../../reports/client-detail.js'
-import type { Notice } from '../sign-in/notice-cookie.js'
+import type { Notice } from '../shell/notice-cookie.js'
 import { type Chart, drawChart } from './chart.js'
 import { BLOCKS, KEEPS, type Offer, overridableParts, overrideClientFor } from './client-offer.js'
 import { type ClientReport, changesOf, overridesInForce, usedNow } from './client-state.js'

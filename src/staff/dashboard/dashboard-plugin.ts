@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { internalsFor } from '../../plugin/internals.js'
-import { validateStaffOptions } from '../sign-in/staff-guard.js'
+import { validateStaffOptions } from '../shell/staff-guard.js'
 import type { DashboardOptions } from './register-dashboard.js'
 
 /**

@@ -1,7 +1,7 @@
 import type { ExplainedLimit, Explanation } from '../../http/explain/explain.js'
 import type { ListedEvent } from '../../reports/listed-events.js'
 import { clampedIsoTime } from '../../reports/window.js'
-import type { RequestedTrial } from '../sign-in/request-query.js'
+import type { RequestedTrial } from '../shell/request-query.js'
 import { formatCount, formatTime, toMoment, visible } from './format.js'
 import { clientHref, type KeptView } from './links.js'
 import type { RuleEditors } from './panel-links.js'

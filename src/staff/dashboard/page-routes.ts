@@ -1,7 +1,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Internals } from '../../plugin/internals.js'
 import type { Report } from '../../reports/window.js'
-import type { Pages } from '../sign-in/pages.js'
+import type { Pages } from '../shell/pages.js'
 
 /** What pages of the dashboard are registered with. */
 export interface PageRoutes {

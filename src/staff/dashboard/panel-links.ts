@@ -4,7 +4,7 @@ import { DAY_MS } from '../../ground/time/clock.js'
 import { type Internals, nearestMount } from '../../plugin/internals.js'
 import type { CountedClient } from '../../reports/offender-detail.js'
 import { RULES } from '../../rules/rule.js'
-import { fromDatabase } from '../sign-in/staff-errors.js'
+import { fromDatabase } from '../shell/staff-errors.js'
 
 /** The duration of an override that a link proposes: long enough to investigate. */
 const PROPOSED_MS = DAY_MS

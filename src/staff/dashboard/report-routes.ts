@@ -9,7 +9,7 @@ import { countedClients, keyDetail, offenderDetail } from '../../reports/offende
 import { topOffenders } from '../../reports/ranking.js'
 import { topClients } from '../../reports/top-clients.js'
 import { closedHoursFor, createReportRunner, type Report } from '../../reports/window.js'
-import type { Pages, SharedHtml } from '../sign-in/pages.js'
+import type { Pages, SharedHtml } from '../shell/pages.js'
 import {
   DEFAULT_DAYS,
   lastParameter,
@@ -17,11 +17,11 @@ import {
   requestedKey,
   requestedPath,
   requestedSearch,
-} from '../sign-in/request-query.js'
-import { issueFormToken } from '../sign-in/staff-actions.js'
-import { fromDatabase } from '../sign-in/staff-errors.js'
-import { actorWith, may } from '../sign-in/staff-member.js'
-import { staffRoute } from '../sign-in/staff-routes.js'
+} from '../shell/request-query.js'
+import { issueFormToken } from '../shell/staff-actions.js'
+import { fromDatabase } from '../shell/staff-errors.js'
+import { actorWith, may } from '../shell/staff-member.js'
+import { staffRoute } from '../shell/staff-routes.js'
 import { registerActionRoutes } from './action-routes.js'
 import { createQuickActions } from './client-offer.js'
 import { registerClientRoutes } from './client-routes.js'

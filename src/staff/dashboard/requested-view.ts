@@ -1,8 +1,8 @@
 import type { FastifyRequest } from 'fastify'
 import { DAY_MS, MINUTE_MS } from '../../ground/time/clock.js'
 import { DEFAULT_LISTING, type Listing } from '../../reports/dashboard-clients.js'
-import { lastParameter, requestedFilter, toDays, toFilter } from '../sign-in/request-query.js'
-import { staffRouteName } from '../sign-in/staff-routes.js'
+import { lastParameter, requestedFilter, toDays, toFilter } from '../shell/request-query.js'
+import { staffRouteName } from '../shell/staff-routes.js'
 import { OFFERED_MINUTES } from './format.js'
 import { type Back, backFields, backTo, type Following, type KeptView, type View } from './links.js'
 

@@ -2,7 +2,7 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { DAY_MS } from '../../ground/time/clock.js'
-import { createStaffCookie } from './staff-cookie.js'
+import { createStaffCookie } from '../shell/staff-cookie.js'
 
 const COOKIE = createStaffCookie({
   name: 'ratelimit_staff_browser',

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { Database } from '../../database/database.js'
 import { loadModule } from '../../ground/package-root.js'
 import { HOUR_MS, latestStartMs } from '../../ground/time/clock.js'
-import { createStaffCookie } from './staff-cookie.js'
+import { createStaffCookie } from '../shell/staff-cookie.js'
 
 /** The length of a session: a working day. */
 export const SESSION_MS = 12 * HOUR_MS

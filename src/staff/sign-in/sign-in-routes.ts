@@ -1,13 +1,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Internals } from '../../plugin/internals.js'
-import { countSignIn, verifyInTurn } from './own-limits.js'
-import type { Pages } from './pages.js'
-import { requestedPath, returnAddress } from './request-query.js'
-import { createCrossSiteGuard } from './same-site.js'
+import { countSignIn, verifyInTurn } from '../shell/own-limits.js'
+import type { Pages } from '../shell/pages.js'
+import { requestedPath, returnAddress } from '../shell/request-query.js'
+import { createCrossSiteGuard } from '../shell/same-site.js'
+import { parseStaffForms, type StaffForm } from '../shell/staff-actions.js'
+import { fromDatabase } from '../shell/staff-errors.js'
+import { staffRoute, staffRouteName } from '../shell/staff-routes.js'
 import type { StaffAccounts } from './staff-accounts.js'
-import { parseStaffForms, type StaffForm } from './staff-actions.js'
-import { fromDatabase } from './staff-errors.js'
-import { staffRoute, staffRouteName } from './staff-routes.js'
 
 /** Room for a name, a password, and the encoded address of a page. */
 const BODY_LIMIT = 16_384

@@ -3,9 +3,10 @@ import type { FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../../ground/errors.js'
 import type { AnyRequest } from '../../http/request-reply.js'
 import { internalsFor } from '../../plugin/internals.js'
+import { STAFF_ROLES, type StaffRole, toRole } from '../shell/roles.js'
+import type { StaffMember } from '../shell/staff-member.js'
 import { findKnownBrowser, knownBrowserCookie } from './known-browser.js'
 import { createDecoys, type PasswordHash, parsePasswordHash, verifyPassword } from './passwords.js'
-import { STAFF_ROLES, type StaffRole, toRole } from './roles.js'
 import {
   endedSessionCookie,
   endSession,
@@ -14,7 +15,6 @@ import {
   sessionCookie,
   startSession,
 } from './sessions.js'
-import type { StaffMember } from './staff-member.js'
 
 /** An account with a role. */
 export interface StaffAccount {

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { fastify } from 'fastify'
-import { addressBelow, returnAddress } from '../../../src/staff/sign-in/request-query.js'
+import { addressBelow, returnAddress } from '../../../src/staff/shell/request-query.js'
 
 test('a sign-in leads to the requested page below the same mount', () => {
   for (const [given, expected] of [

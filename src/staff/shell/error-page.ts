@@ -1,9 +1,9 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { MissingTableError } from '../../ground/errors.js'
 import type { Internals } from '../../plugin/internals.js'
+import { signInContext } from '../sign-in/sign-in-routes.js'
 import type { Pages } from './pages.js'
 import { addressBelow } from './request-query.js'
-import { signInContext } from './sign-in-routes.js'
 import { DatabaseUnavailableError, logFailure, StaffOnlyError, TooManyAttemptsError } from './staff-errors.js'
 import { isPageRoute, staffRouteName, wantsPage } from './staff-routes.js'
 
