@@ -1,6 +1,6 @@
 import { DAY_MS, SECOND_MS } from '../../src/ground/time/clock.js'
+import { createReportRunner } from '../../src/reports/report.js'
 import { type TopClient, topClients } from '../../src/reports/top-clients.js'
-import { createReportRunner } from '../../src/reports/window.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withDatabaseToRead } from './support/open-database.js'
 import { parseLength } from './support/option-values.js'

@@ -3,7 +3,7 @@ import type { FastifyBaseLogger, FastifyReply, FastifyRequest, HookHandlerDoneFu
 import { routeLimitName, sharedLimitName } from '../clients/counter.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import { parseRate } from '../limiter/rate.js'
-import type { CountedStatuses } from '../rules/counts.js'
+import type { CountedStatuses } from '../rules/counted-statuses.js'
 import { type Ask, createAsk } from './ask.js'
 import { NOTHING_IN_FORCE, type ToClient } from './checked-request.js'
 import { createAllowList } from './client-address.js'

@@ -3,10 +3,10 @@ import type { AlertOptions, AlertResult } from '../operations/alerts/send-alerts
 import type { ClientDetail, ClientDetailOptions } from '../reports/client-detail.js'
 import type { OffenderDetail, OffenderDetailOptions } from '../reports/offender-detail.js'
 import type { AlertableOffendersOptions, Offender } from '../reports/ranking.js'
+import type { RankingOptions, WindowOptions } from '../reports/report.js'
 import type { SuggestedRates, SuggestRatesOptions } from '../reports/suggested-rates.js'
 import type { TopClient, TopClientsOptions } from '../reports/top-clients.js'
 import type { RuleHitCount, TrafficSummary } from '../reports/traffic.js'
-import type { RankingOptions, WindowOptions } from '../reports/window.js'
 
 /**
  * Reports on the event log. `days` is the length of a report's window: `days: 7` means the last 7 × 24 hours.

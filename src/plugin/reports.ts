@@ -9,10 +9,10 @@ import { clientDetail } from '../reports/client-detail.js'
 import { CSV_LIMIT, offendersCsvRows } from '../reports/csv.js'
 import { offenderDetail } from '../reports/offender-detail.js'
 import { type AlertableOffendersOptions, alertableOffenders, topOffenders } from '../reports/ranking.js'
+import { createReportRunner } from '../reports/report.js'
 import { suggestedRates } from '../reports/suggested-rates.js'
 import { topClients } from '../reports/top-clients.js'
 import { ruleHitCounts, trafficSummary } from '../reports/traffic.js'
-import { createReportRunner } from '../reports/window.js'
 import { type Analytics, SILENT } from './analytics-reports.js'
 
 /** The dependencies of alerts; without them, alerts go only to the channels that a call names. */

@@ -5,8 +5,8 @@ import { CLIENT_SUMS, type ClientCounts, clientEventCounts, NO_REQUESTS } from '
 import { type EventFilter, Parameters } from './filter.js'
 import { clientCondition, findFiltered } from './find-clients.js'
 import type { Period } from './period.js'
+import { type LogSnapshot, type Report, windowFor } from './report.js'
 import { countTraffic } from './traffic.js'
-import { type LogSnapshot, type Report, windowFor } from './window.js'
 
 /** What a rule decided, or what the client of an override requested, in equal times before and after a change. */
 export interface ChangeEffect {

@@ -3,9 +3,10 @@ import { CLIENT, IS_DENIED, IS_REFUSED, IS_WOULD_BLOCK, POLICY } from '../log/ev
 import { CLIENTS, REQUESTS } from '../log/rollups/counting.js'
 import { compareBytes } from './breakdown.js'
 import { oneByOne, type Parameters } from './filter.js'
+import type { LoggedParts } from './logged-events.js'
+import { readSplit } from './logged-events.js'
 import { type BucketRange, type Period, type SplitPeriod, splitPeriod } from './period.js'
-import type { LoggedParts, LogSnapshot } from './window.js'
-import { readSplit } from './window.js'
+import type { LogSnapshot } from './report.js'
 
 /** The requests of a client. A request that no store could decide is a request, and nothing else. */
 export interface ClientCounts {

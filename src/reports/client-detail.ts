@@ -25,7 +25,7 @@ import {
   toLogged,
   validateAtLeastOne,
   validateDays,
-} from './window.js'
+} from './report.js'
 
 export interface ClientDetailOptions {
   /** The client as `getTopClients` spells it, `ip:203.0.113.7`, `user:7`, or a network: `ip:203.0.113.0/24`. */

@@ -1,8 +1,8 @@
 import { overrideClientsFor } from '../clients/client-networks.js'
 import { lastsSql } from '../rules/ban.js'
 import { type Change, readChangesOf } from '../rules/history/history.js'
-import type { LogSnapshot } from './window.js'
-import { clampedIsoTime } from './window.js'
+import type { LogSnapshot } from './report.js'
+import { clampedIsoTime } from './report.js'
 
 /** An override or a ban that is in force for a client. */
 export interface ClientOverride {

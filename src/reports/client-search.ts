@@ -6,7 +6,7 @@ import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import { MINUTE_MS } from '../ground/time/clock.js'
 import { Slices } from '../ground/time/slices.js'
 import { DAY_SPAN } from '../log/rollups/counting.js'
-import { type LogSnapshot, windowFor } from './window.js'
+import { type LogSnapshot, windowFor } from './report.js'
 
 /** What a search text may mean. */
 export interface ClientSearch {

@@ -3,16 +3,10 @@ import { CLIENT, IS_DENIED } from '../log/event-sql.js'
 import { CLIENTS } from '../log/rollups/counting.js'
 import type { ClientCounts } from './client-counts.js'
 import { type EventFilter, filtered, isFiltering, oneByOne, Parameters } from './filter.js'
+import { conditionFor, duringPeriod, readSplit, type SplitQueries, TURNED_AWAY_EVENTS } from './logged-events.js'
 import { type BarLengths, type Bars, barsFor } from './over-time.js'
 import { type SplitPeriod, splitPeriod } from './period.js'
-import {
-  conditionFor,
-  duringPeriod,
-  type LogSnapshot,
-  readSplit,
-  type SplitQueries,
-  TURNED_AWAY_EVENTS,
-} from './window.js'
+import type { LogSnapshot } from './report.js'
 
 /** When a client was refused, by a limit or a denial: without gaps, oldest first. The first bar begins at or before the window. */
 export interface RefusedOverTime {

@@ -9,9 +9,10 @@ import { keysToLookUp, readRuleNames } from './client-search.js'
 import { type RefusedOverTime, readRefusedOverTime } from './clients-over-time.js'
 import { type EventFilter, filtered, isFiltering, Parameters } from './filter.js'
 import { type LatestRequests, latestRequests } from './latest-requests.js'
+import { conditionFor, duringPeriod, TURNED_AWAY_EVENTS } from './logged-events.js'
+import { type LogSnapshot, windowFor } from './report.js'
 import { type ClientMeasure, countClients, rankClients, type TopClient } from './top-clients.js'
 import { groupAddresses, rankNetworks, type TopNetwork, topNetworks } from './top-networks.js'
-import { conditionFor, duringPeriod, type LogSnapshot, TURNED_AWAY_EVENTS, windowFor } from './window.js'
 
 /** A client with what it requested last, and when it was refused. */
 export interface ListedClient extends TopClient, RefusedOverTime, LatestRequests {}

@@ -16,23 +16,15 @@ import {
 } from './dashboard-clients.js'
 import { type EventFilter, filtered, isFiltering, Parameters, type ReportFilter } from './filter.js'
 import { findFiltered } from './find-clients.js'
+import { conditionFor, duringPeriod, REFUSED_EVENTS } from './logged-events.js'
 import { type NearLimit, nearLimit } from './near-limit.js'
 import { type OverTime, readOverTime } from './over-time.js'
 import type { Period } from './period.js'
 import type { Offender } from './ranking.js'
 import { rankOffenders } from './ranking.js'
+import { type LogSnapshot, type Report, validateDays, windowBefore, windowFor } from './report.js'
 import type { TopNetwork } from './top-networks.js'
 import { countTraffic, type RuleHitCount, readTraffic, type TrafficSummary, toRuleHits, toSummary } from './traffic.js'
-import {
-  conditionFor,
-  duringPeriod,
-  type LogSnapshot,
-  REFUSED_EVENTS,
-  type Report,
-  validateDays,
-  windowBefore,
-  windowFor,
-} from './window.js'
 
 /** The outcomes of requests; a request counts once. */
 export interface Outcomes {

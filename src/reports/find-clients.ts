@@ -14,16 +14,8 @@ import {
 } from './client-counts.js'
 import { type ClientSearch, collectKeys, keysToLookUp, parseClientSearch, readRuleNames } from './client-search.js'
 import { type EventFilter, filtered, inRange, type Parameters, type ReportFilter } from './filter.js'
-import {
-  duringPeriod,
-  type LogSnapshot,
-  type Report,
-  readSplit,
-  toLogged,
-  validateAtLeastOne,
-  validateDays,
-  windowFor,
-} from './window.js'
+import { duringPeriod, readSplit } from './logged-events.js'
+import { type LogSnapshot, type Report, toLogged, validateAtLeastOne, validateDays, windowFor } from './report.js'
 
 /** A client that a search text may mean. */
 export interface FoundClient extends ClientCounts {

@@ -2,8 +2,9 @@ import { CLIENT } from '../log/event-sql.js'
 import { compareBytes } from './breakdown.js'
 import { keysForClient } from './client-search.js'
 import { Parameters } from './filter.js'
+import { duringPeriod } from './logged-events.js'
+import { type LogSnapshot, type Report, validateDays, windowFor } from './report.js'
 import type { TopClient } from './top-clients.js'
-import { duringPeriod, type LogSnapshot, type Report, validateDays, windowFor } from './window.js'
 
 /** How many of the latest events of a key are read, and how many paths of a client are returned. */
 const LATEST = 20

@@ -6,7 +6,7 @@ import type { EventOutcome } from '../log/event.js'
 import { CLIENT, OUTCOME, POLICY } from '../log/event-sql.js'
 import { keysToLookUp, parseClientSearch, readRuleNames } from './client-search.js'
 import { filtered, Parameters } from './filter.js'
-import { type LogSnapshot, type Report, toLogged } from './window.js'
+import { type LogSnapshot, type Report, toLogged } from './report.js'
 
 /** The events of a list. An undefined field excludes none. */
 interface ListedFilter {

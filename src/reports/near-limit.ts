@@ -1,7 +1,8 @@
 import { latestStartMs, MINUTE_MS } from '../ground/time/clock.js'
 import { CLIENT, POLICY } from '../log/event-sql.js'
 import { type EventFilter, filtered, Parameters } from './filter.js'
-import { duringPeriod, type Report } from './window.js'
+import { duringPeriod } from './logged-events.js'
+import type { Report } from './report.js'
 
 /** A client whose latest request under a policy had used more than 80 % of its limit, and was let through. */
 interface NearLimitClient {

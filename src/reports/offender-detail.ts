@@ -2,12 +2,11 @@ import { InvalidSettingError } from '../ground/errors.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import { CLIENT, OUTCOME, POLICY } from '../log/event-sql.js'
 import { Parameters } from './filter.js'
+import { duringPeriod } from './logged-events.js'
 import type { Period } from './period.js'
-import { blockRate } from './traffic.js'
 import {
   type Coverage,
   clampedIsoTime,
-  duringPeriod,
   type LogSnapshot,
   type Report,
   toCoverage,
@@ -15,7 +14,8 @@ import {
   validateAtLeastOne,
   validateDays,
   windowFor,
-} from './window.js'
+} from './report.js'
+import { blockRate } from './traffic.js'
 
 export interface OffenderDetail extends Coverage {
   readonly key: string

@@ -3,9 +3,10 @@ import { eventCounts } from '../log/event-sql.js'
 import { DAY_SPAN, HOUR_SPAN, type Span } from '../log/rollups/counting.js'
 import { NO_TRAFFIC, type TrafficCounts } from './breakdown.js'
 import { type EventFilter, filtered, inRange, isFiltering, Parameters } from './filter.js'
+import { duringPeriod, loggedEvents, openEvents } from './logged-events.js'
 import { type Period, splitPeriod } from './period.js'
+import { type LogSnapshot, windowFor } from './report.js'
 import { bucketQueries, COUNTS, eventQueries, SUMS } from './traffic.js'
-import { duringPeriod, type LogSnapshot, loggedEvents, openEvents, windowFor } from './window.js'
 
 export interface Bar extends TrafficCounts {
   /** Milliseconds since the epoch: a whole minute, hour, day or week (from Thursday, as the epoch's) in UTC. */

@@ -1,24 +1,24 @@
 import type { SqlValue } from '../database/dialect.js'
 import { CLIENT } from '../log/event-sql.js'
 import type { Sums } from '../log/rollups/sums.js'
-import type { RankingName } from './closed-hours.js'
+import type { RankingName } from './closed-hour-cache.js'
 import { inRange, oneByOne, Parameters } from './filter.js'
-import { type BucketRange, type Period, type SplitPeriod, splitPeriod } from './period.js'
 import {
   ALL_EVENTS,
   closedMinutes,
   type LoggedEvents,
   type LoggedParts,
-  type LogSnapshot,
   loggedEvents,
   openEvents,
   REFUSED_EVENTS,
   TURNED_AWAY_EVENTS,
-} from './window.js'
+} from './logged-events.js'
+import { type BucketRange, type Period, type SplitPeriod, splitPeriod } from './period.js'
+import type { LogSnapshot } from './report.js'
 
 /** What is ranked, and by what. Each expression is one of a rollup's columns, or of an event's. */
-export interface Scale {
-  readonly ranking: RankingName
+export interface Ranking {
+  readonly name: RankingName
   readonly rollup: { readonly table: string; readonly name: string; readonly count: string }
   readonly event: { readonly name: string; readonly counted: LoggedEvents }
   /** Whether the names include the empty one. */
@@ -27,8 +27,8 @@ export interface Scale {
 }
 
 /** Keys by their refusals. */
-export const KEYS_BY_REFUSALS: Scale = {
-  ranking: 'offenders',
+export const KEYS_BY_REFUSALS: Ranking = {
+  name: 'offenders',
   rollup: { table: 'rate_limit_blocked_rollup', name: 'key', count: 'blocked' },
   event: { name: 'key', counted: REFUSED_EVENTS },
   hasEmptyName: true,
@@ -36,8 +36,8 @@ export const KEYS_BY_REFUSALS: Scale = {
 }
 
 /** Clients by what was refused them, denials too; not what no store could decide. */
-export const CLIENTS_BY_REFUSALS: Scale = {
-  ranking: 'refused',
+export const CLIENTS_BY_REFUSALS: Ranking = {
+  name: 'refused',
   rollup: { table: 'rate_limit_client_rollup', name: 'client', count: 'over_limit + denied' },
   event: { name: CLIENT, counted: TURNED_AWAY_EVENTS },
   hasEmptyName: false,
@@ -45,8 +45,8 @@ export const CLIENTS_BY_REFUSALS: Scale = {
 }
 
 /** Clients by all their requests. A client that an hour does not keep cannot be subtracted from it. */
-export const CLIENTS_BY_REQUESTS: Scale = {
-  ranking: 'requests',
+export const CLIENTS_BY_REQUESTS: Ranking = {
+  name: 'requests',
   rollup: { table: 'rate_limit_request_rollup', name: 'client', count: 'requests' },
   event: { name: CLIENT, counted: ALL_EVENTS },
   hasEmptyName: false,
@@ -73,21 +73,21 @@ interface Leading extends Ranked {
   readonly others: number
 }
 
-/** By the rows that `ClosedHours` keeps, which are the same array each time. */
+/** By the rows that `ClosedHourCache` keeps, which are the same array each time. */
 const LEADERS = new WeakMap<readonly Ranked[], Leaders>()
 
 /** Counts by name, from whole buckets and from the events that these lack. */
 export class RankedCounts {
   readonly split: SplitPeriod
   readonly #snapshot: LogSnapshot
-  readonly #scale: Scale
+  readonly #ranking: Ranking
   readonly #table: string
 
-  constructor(snapshot: LogSnapshot, scale: Scale, period: Period) {
-    this.split = scale.split(period, snapshot.sums)
+  constructor(snapshot: LogSnapshot, ranking: Ranking, period: Period) {
+    this.split = ranking.split(period, snapshot.sums)
     this.#snapshot = snapshot
-    this.#scale = scale
-    this.#table = snapshot.dialect.table(scale.rollup.table)
+    this.#ranking = ranking
+    this.#table = snapshot.dialect.table(ranking.rollup.table)
   }
 
   /** Returns the first names of some buckets of other hours than the present one. */
@@ -125,7 +125,7 @@ export class RankedCounts {
   /** Returns the counts of these names in some buckets of other hours than the present one. */
   closedForNames(names: readonly string[], ranges: readonly BucketRange[]): Promise<Map<string, number>> {
     const { closed } = this.#snapshot
-    const key = JSON.stringify([this.#table, this.#scale.rollup.count, ranges])
+    const key = JSON.stringify([this.#table, this.#ranking.rollup.count, ranges])
     return closed.count(this.#snapshot, key, names, (unknown) => this.forNames(unknown, ranges))
   }
 
@@ -133,7 +133,7 @@ export class RankedCounts {
   async forNames(names: readonly string[], ranges: readonly BucketRange[]): Promise<Map<string, number>> {
     if (names.length === 0 || ranges.length === 0) return new Map()
     const { query, dialect } = this.#snapshot
-    const { name, count } = this.#scale.rollup
+    const { name, count } = this.#ranking.rollup
     const parameters = new Parameters()
     const isOneOfThem = dialect.isOneOf(name, parameters.add(JSON.stringify(names)), 'text')
     const buckets = ranges.map(
@@ -178,7 +178,7 @@ export class RankedCounts {
   }
 
   #queries(ranges: readonly BucketRange[], parameters: Parameters): string[] {
-    const { name, count } = this.#scale.rollup
+    const { name, count } = this.#ranking.rollup
     return ranges.map(
       (range) =>
         `SELECT ${name} AS name, ${count} AS count FROM ${this.#table}
@@ -188,7 +188,7 @@ export class RankedCounts {
 
   #eventQueries(logged: LoggedParts, parameters: Parameters): string[] {
     const { dialect } = this.#snapshot
-    const { name, counted } = this.#scale.event
+    const { name, counted } = this.#ranking.event
     return logged(parameters, counted).map(
       ({ where, sign }) =>
         `SELECT ${name} AS name, ${sign} AS count FROM ${dialect.table('rate_limit_event')} WHERE ${where}${this.#named(name)}`,
@@ -196,7 +196,7 @@ export class RankedCounts {
   }
 
   #named(name: string): string {
-    return this.#scale.hasEmptyName ? '' : ` AND ${name} <> ''`
+    return this.#ranking.hasEmptyName ? '' : ` AND ${name} <> ''`
   }
 }
 

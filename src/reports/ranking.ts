@@ -1,6 +1,6 @@
 import { compareBytes } from './breakdown.js'
 import { type Period, splitAtPresent } from './period.js'
-import { KEYS_BY_REFUSALS, type Leaders, type Ranked, RankedCounts, type Scale } from './ranked-counts.js'
+import { KEYS_BY_REFUSALS, type Leaders, type Ranked, RankedCounts, type Ranking } from './ranked-counts.js'
 import {
   type LogSnapshot,
   type RankingOptions,
@@ -8,7 +8,7 @@ import {
   validateAtLeastOne,
   validateDays,
   windowFor,
-} from './window.js'
+} from './report.js'
 
 /** A client that was refused, and its number of refusals. */
 export interface Offender {
@@ -16,7 +16,7 @@ export interface Offender {
   readonly blocked_count: number
 }
 
-interface Ranking {
+interface RankingBounds {
   readonly limit: number
   /** The least count of a listed name: 1 or more. */
   readonly atLeast: number
@@ -26,9 +26,9 @@ interface Ranking {
 export async function rankOffenders(
   snapshot: LogSnapshot,
   period: Period,
-  ranking: Ranking,
+  bounds: RankingBounds,
 ): Promise<readonly Offender[]> {
-  const ranked = await rank(snapshot, KEYS_BY_REFUSALS, period, ranking)
+  const ranked = await rank(snapshot, KEYS_BY_REFUSALS, period, bounds)
   return ranked.map(({ name, count }) => ({ key: name, blocked_count: count }))
 }
 
@@ -43,12 +43,12 @@ export async function rankOffenders(
  */
 export async function rank(
   snapshot: LogSnapshot,
-  scale: Scale,
+  ranking: Ranking,
   period: Period,
-  { limit, atLeast }: Ranking,
+  { limit, atLeast }: RankingBounds,
 ): Promise<readonly Ranked[]> {
   const { nowMs } = snapshot
-  const counts = new RankedCounts(snapshot, scale, period)
+  const counts = new RankedCounts(snapshot, ranking, period)
   const { split } = counts
   const { closed: past, open: present } = splitAtPresent(split.buckets, nowMs)
   if (past.length === 0 || split.dirty.length > 0) return counts.rankAll(limit, atLeast)
@@ -58,7 +58,7 @@ export async function rank(
     counts.leaders(present, snapshot.closed.sizes.open),
     counts.rest(),
   ])
-  snapshot.closed.used(scale.ranking, nowMs - period.startMs, snapshot)
+  snapshot.closed.used(ranking.name, nowMs - period.startMs, snapshot)
   const recent = new Map(open.counts)
   for (const [name, count] of rest) recent.set(name, (recent.get(name) ?? 0) + count)
   const known = (name: string) => (closed.counts.get(name) ?? 0) + (recent.get(name) ?? 0)

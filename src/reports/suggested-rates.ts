@@ -4,16 +4,9 @@ import { HOUR_MS } from '../ground/time/clock.js'
 import { CLIENT, IS_DENIED } from '../log/event-sql.js'
 import { HOUR_SPAN } from '../log/rollups/counting.js'
 import { filtered, inRange, Parameters, type ReportFilter } from './filter.js'
+import { duringPeriod } from './logged-events.js'
 import type { Period } from './period.js'
-import {
-  type Coverage,
-  duringPeriod,
-  type LogSnapshot,
-  type Report,
-  toCoverage,
-  validateDays,
-  windowFor,
-} from './window.js'
+import { type Coverage, type LogSnapshot, type Report, toCoverage, validateDays, windowFor } from './report.js'
 
 export interface SuggestRatesOptions {
   /** The beginning of the path, as the log has it; every path unless given. */

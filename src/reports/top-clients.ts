@@ -9,7 +9,7 @@ import {
   validateAtLeastOne,
   validateDays,
   windowFor,
-} from './window.js'
+} from './report.js'
 
 /** A client, whatever limits it met: `ip:203.0.113.7`, `user:7`, `header:x-api-key:<value>`. */
 export interface TopClient extends ClientCounts {

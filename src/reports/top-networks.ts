@@ -11,8 +11,9 @@ import {
   sumRequests,
 } from './client-counts.js'
 import { inRange, Parameters } from './filter.js'
+import { loggedEvents } from './logged-events.js'
+import { type Report, validateAtLeastOne, validateDays, windowFor } from './report.js'
 import { type ClientMeasure, type TopClientsOptions, validateMeasure } from './top-clients.js'
-import { loggedEvents, type Report, validateAtLeastOne, validateDays, windowFor } from './window.js'
 
 /** The clients of one network, counted by address: a /24, for IPv6 a /64, or the larger network of one client. */
 export interface TopNetwork extends ClientCounts {

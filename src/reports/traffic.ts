@@ -2,23 +2,19 @@ import type { Dialect } from '../database/dialect.js'
 import { eventCounts, IS_DENIED, IS_REFUSED } from '../log/event-sql.js'
 import { busiest, sumTraffic, type TrafficCounts } from './breakdown.js'
 import { type EventFilter, filtered, inRange, type Parameters } from './filter.js'
+import { ALL_EVENTS, conditionFor, type LoggedEvents, type LoggedParts, readSplit } from './logged-events.js'
 import { type BucketRange, type Period, type SplitPeriod, splitPeriod, unsplit } from './period.js'
 import {
-  ALL_EVENTS,
   type Coverage,
-  conditionFor,
-  type LoggedEvents,
-  type LoggedParts,
   type LogSnapshot,
   type RankingOptions,
   type Report,
-  readSplit,
   toCoverage,
   validateAtLeastOne,
   validateDays,
   type WindowOptions,
   windowFor,
-} from './window.js'
+} from './report.js'
 
 /** Requests that have path, rule and method in common. */
 interface Traffic extends TrafficCounts {

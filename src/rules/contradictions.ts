@@ -2,7 +2,7 @@ import type { ClientKind } from '../clients/client-kind.js'
 import type { FieldErrors } from '../ground/errors.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import { findRateProblem, highestCost, type Rate } from '../limiter/rate.js'
-import type { CountedStatuses } from './counts.js'
+import type { CountedStatuses } from './counted-statuses.js'
 
 /** The valid fields of a rule that depend on each other; undefined where a field is wrong or absent. */
 interface RelatedFields {

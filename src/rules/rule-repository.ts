@@ -3,7 +3,7 @@ import type { Dialect, Query } from '../database/dialect.js'
 import { errorMessage } from '../ground/errors.js'
 import { Slices } from '../ground/time/slices.js'
 import { enforcedColumns } from './description.js'
-import type { RejectedRow } from './load-reports.js'
+import type { RejectedRow } from './load-log.js'
 import { parseRule, RULES, type Rule, type RuleRow } from './rule.js'
 
 /** Rows per statement: few enough that a synchronous driver does not delay requests. */

@@ -6,7 +6,7 @@ import { MAX_RATE_LENGTH, parseRate, toPolicy } from '../limiter/rate.js'
 import { BAN_AFTER, BAN_FOR, type RuleBan, toBan } from './ban.js'
 import { type Condition, MAX_CONDITION_LENGTH } from './conditions/condition.js'
 import { contradictionsIn } from './contradictions.js'
-import { COUNTS, type CountedStatuses } from './counts.js'
+import { COUNTS, type CountedStatuses } from './counted-statuses.js'
 import {
   createParser,
   type Description,

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { nearLimit } from '../../src/reports/near-limit.js'
-import { createReportRunner } from '../../src/reports/window.js'
+import { createReportRunner } from '../../src/reports/report.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase } from '../support/databases.js'
 

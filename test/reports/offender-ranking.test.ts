@@ -4,11 +4,11 @@ import { test } from 'node:test'
 import fc from 'fast-check'
 import { DAY_MS, HOUR_MS } from '../../src/ground/time/clock.js'
 import { foldAll } from '../../src/log/rollups/catch-up.js'
-import { ClosedHours } from '../../src/reports/closed-hours.js'
+import { ClosedHourCache } from '../../src/reports/closed-hour-cache.js'
 import { prepareRankings } from '../../src/reports/prepare-rankings.js'
 import { rankOffenders } from '../../src/reports/ranking.js'
+import { closedHourCacheFor, createReportRunner, windowFor } from '../../src/reports/report.js'
 import { topClients } from '../../src/reports/top-clients.js'
-import { closedHoursFor, createReportRunner, windowFor } from '../../src/reports/window.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase } from '../support/databases.js'
 import { insertEvents } from '../support/insert-events.js'
@@ -51,7 +51,7 @@ forEachDatabase((_provider, open) => {
       fc.asyncProperty(history, async ({ sizes, rounds }) => {
         await database.execute(`DELETE FROM ${table}`)
         await foldAll(database, NOW_MS)
-        const closed = new ClosedHours(sizes)
+        const closed = new ClosedHourCache(sizes)
         for (const { refusals, isFolded, deletes, isCountedAgain, limit, atLeast, days } of rounds) {
           await insertEvents(
             database,
@@ -98,7 +98,7 @@ forEachDatabase((_provider, open) => {
         return read(report)
       },
     })
-    closedHoursFor(database).expect('offenders', 3 * DAY_MS, clock.now())
+    closedHourCacheFor(database).expect('offenders', 3 * DAY_MS, clock.now())
     const counted: number[] = []
     for (const afterMs of [0, 0, HOUR_MS, 0, DAY_MS, HOUR_MS]) {
       clock.advance(afterMs)

@@ -3,7 +3,7 @@ import { type FieldErrors, RuleValidationError, type WrongRow } from '../../grou
 import { Slices } from '../../ground/time/slices.js'
 import { type Description, type Extent, spelled, type Values } from '../../rules/description.js'
 import { changeToken, currentAuthor } from '../../rules/history/actor.js'
-import { clientBeside, interactiveTransaction } from './transaction-client.js'
+import { interactiveTransaction, transactionClient } from './transaction-client.js'
 import { merge, plainFields, type StoredRow, toValues, toWhere } from './write-args.js'
 
 /** A model whose writes are validated. */
@@ -86,8 +86,8 @@ export function checkedWrites(
     if (hasAny(errors) || rows.length > 0) throw new RuleValidationError(errors, rows, entity)
   }
 
-  function find(beside: GeneratedClient, args: object): PromiseLike<StoredRow | null> {
-    return rowsFor(beside).findUnique({ where: toWhere(args) as never })
+  function find(queries: GeneratedClient, args: object): PromiseLike<StoredRow | null> {
+    return rowsFor(queries).findUnique({ where: toWhere(args) as never })
   }
 
   async function written(call: Write, args: object, follow = async () => {}): Promise<unknown> {
@@ -118,7 +118,7 @@ export function checkedWrites(
   }
 
   async function update(call: Write) {
-    const row = await find(clientBeside(client, call), call.args)
+    const row = await find(transactionClient(client, call), call.args)
     const data = toValues(Reflect.get(call.args, 'data'))
     refuse(updateErrors(data, row))
     return written(call, { ...call.args, data: stamped(data) })
@@ -126,7 +126,7 @@ export function checkedWrites(
 
   async function updateMany(call: Write) {
     const data = toValues(Reflect.get(call.args, 'data'))
-    const rows = await rowsFor(clientBeside(client, call)).findMany({ where: toWhere(call.args) as never })
+    const rows = await rowsFor(transactionClient(client, call)).findMany({ where: toWhere(call.args) as never })
     const own = updateErrors(data, null)
     const merged = rows.map((row) => merge(row, data))
     const wrong = await wrongRows(merged, 'stored')
@@ -140,7 +140,7 @@ export function checkedWrites(
   }
 
   async function upsert(call: Write) {
-    const row = await find(clientBeside(client, call), call.args)
+    const row = await find(transactionClient(client, call), call.args)
     const created = toValues(Reflect.get(call.args, 'create'))
     const updated = toValues(Reflect.get(call.args, 'update'))
     refuse({ ...errorsFor(plainFields(created), 'new'), ...updateErrors(updated, row) })
@@ -153,31 +153,31 @@ export function checkedWrites(
   }
 
   async function deleteOne(call: Write) {
-    const beside = clientBeside(client, call)
-    const row = await find(beside, call.args)
+    const queries = transactionClient(client, call)
+    const row = await find(queries, call.args)
     return written(call, call.args, async () => {
-      if (row !== null) await ascribe(beside, [row])
+      if (row !== null) await ascribe(queries, [row])
     })
   }
 
   async function deleteMany(call: Write) {
-    const beside = clientBeside(client, call)
+    const queries = transactionClient(client, call)
     // Selects only ids, since raw SQL may have written values that Prisma cannot read.
-    const rows = await rowsFor(beside).findMany({ where: toWhere(call.args) as never, select: { id: true } })
-    return written(call, call.args, () => ascribe(beside, rows))
+    const rows = await rowsFor(queries).findMany({ where: toWhere(call.args) as never, select: { id: true } })
+    return written(call, call.args, () => ascribe(queries, rows))
   }
 
   /** Records who deleted rows in the changes that the trigger recorded, since a deleted row cannot carry it. */
-  async function ascribe(beside: GeneratedClient, rows: readonly Pick<StoredRow, 'id'>[]): Promise<void> {
-    const ascription = ascribeAll(beside, rows)
+  async function ascribe(queries: GeneratedClient, rows: readonly Pick<StoredRow, 'id'>[]): Promise<void> {
+    const ascription = ascribeAll(queries, rows)
     underWay.add(ascription)
     await ascription.finally(() => underWay.delete(ascription))
   }
 
-  async function ascribeAll(beside: GeneratedClient, rows: readonly Pick<StoredRow, 'id'>[]): Promise<void> {
+  async function ascribeAll(queries: GeneratedClient, rows: readonly Pick<StoredRow, 'id'>[]): Promise<void> {
     for (let start = 0; start < rows.length; start += ASCRIBED) {
       const ids = rows.slice(start, start + ASCRIBED).map(({ id }) => BigInt(id))
-      await beside.rateLimitChange.updateMany({
+      await queries.rateLimitChange.updateMany({
         where: { entity, rowId: { in: ids }, action: 'delete', source: 'sql' },
         data: currentAuthor(),
       })

@@ -9,7 +9,7 @@ import type { GeneratedClient } from '../../database/generated-client.js'
  * @throws Error where this version of Prisma has no such internals: another client could read something else, or wait
  * for ever for the transaction's locks
  */
-export function clientBeside(client: GeneratedClient, call: object): GeneratedClient {
+export function transactionClient(client: GeneratedClient, call: object): GeneratedClient {
   const transaction = interactiveTransaction(call)
   if (transaction === undefined) return client
   const createItxClient: unknown = Reflect.get(client, '_createItxClient')
@@ -20,7 +20,7 @@ export function clientBeside(client: GeneratedClient, call: object): GeneratedCl
 /**
  * Returns the interactive transaction of a write, which no other client can read before it ends.
  *
- * @throws Error as `clientBeside` does
+ * @throws Error as `transactionClient` does
  */
 export function interactiveTransaction(call: object): object | undefined {
   const internal: unknown = Reflect.get(call, '__internalParams')

@@ -22,7 +22,7 @@ import { ALGORITHMS, type Algorithm } from '../../limiter/algorithm.js'
 import { parseRate, toPolicy } from '../../limiter/rate.js'
 import type { Store } from '../../limiter/stores/store.js'
 import { findCountsProblem } from '../../rules/contradictions.js'
-import { COUNTS, type CountedStatuses } from '../../rules/counts.js'
+import { COUNTS, type CountedStatuses } from '../../rules/counted-statuses.js'
 import { validateAlgorithm } from '../../rules/field-values.js'
 import type { MiddlewareOptions } from './options.js'
 

@@ -2,7 +2,7 @@ import type { Database } from '../../database/database.js'
 import type { Query } from '../../database/dialect.js'
 import { readRevision } from '../../database/revision.js'
 import { Poll } from '../../ground/time/poll.js'
-import { LoadReports, type LoadReportsOptions, type RecordedChange, type RejectedRow } from '../load-reports.js'
+import { LoadLog, type LoadLogOptions, type RecordedChange, type RejectedRow } from '../load-log.js'
 import { OverrideReader } from '../overrides/override-reader.js'
 import { OverrideSet } from '../overrides/override-set.js'
 import type { PathOptions } from '../patterns/path-patterns.js'
@@ -14,7 +14,7 @@ const SWAP_TIMEOUT_MS = 60_000
 /** The longest wait for the tables at start, in milliseconds: enough for thousands of rules. */
 const WARM_UP_TIMEOUT_MS = 3_000
 
-export interface CurrentSnapshotOptions extends SnapshotReaderOptions, LoadReportsOptions {
+export interface CurrentSnapshotOptions extends SnapshotReaderOptions, LoadLogOptions {
   /** How long a request waits for the tables, in milliseconds, before it uses the last good snapshot. */
   readonly timeoutMs: number
   /** Whether requests use it, so that it is read before the first one comes. */
@@ -28,7 +28,7 @@ export interface CurrentSnapshotOptions extends SnapshotReaderOptions, LoadRepor
 export class CurrentSnapshot {
   readonly #options: CurrentSnapshotOptions
   readonly #reader: SnapshotReader
-  readonly #reports: LoadReports
+  readonly #loadLog: LoadLog
   readonly #poll: Poll
 
   readonly #changed = () => this.refresh()
@@ -37,10 +37,10 @@ export class CurrentSnapshot {
   constructor(options: CurrentSnapshotOptions) {
     this.#options = options
     this.#reader = new SnapshotReader(options)
-    this.#reports = new LoadReports(options)
+    this.#loadLog = new LoadLog(options)
     this.#poll = new Poll({
       look: (answered) => this.#load(answered),
-      failed: (error) => this.#reports.failed(error),
+      failed: (error) => this.#loadLog.failed(error),
       now: options.now,
       timeoutMs: options.timeoutMs,
       maxAgeMs: options.ttlMs,
@@ -105,8 +105,8 @@ export class CurrentSnapshot {
 
   async #load(answered: () => void): Promise<void> {
     const { rejected } = await this.#reader.load(answered)
-    this.#reports.loaded(rejected)
-    this.#reports.changed(this.#reader.takeLatestChanges())
+    this.#loadLog.loaded(rejected)
+    this.#loadLog.changed(this.#reader.takeLatestChanges())
   }
 }
 

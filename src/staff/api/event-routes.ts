@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { EVENT_OUTCOMES } from '../../log/event.js'
 import { type ListedEvent, listEvents } from '../../reports/listed-events.js'
-import { clampedIsoTime, createReportRunner } from '../../reports/window.js'
+import { clampedIsoTime, createReportRunner } from '../../reports/report.js'
 import { parseMoment } from '../../rules/moment.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
 import { PositionMoment, PositionNumber, parseCursor } from './cursor.js'

@@ -1,6 +1,6 @@
 import Type, { type TProperties, type TSchema } from 'typebox'
 import { readOverTime } from '../../reports/over-time.js'
-import { createReportRunner } from '../../reports/window.js'
+import { createReportRunner } from '../../reports/report.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
 import { closed } from './entry-schemas.js'
 import {

@@ -1,6 +1,6 @@
 import type { ExplainedLimit, Explanation } from '../../http/explain/explain.js'
 import type { ListedEvent } from '../../reports/listed-events.js'
-import { clampedIsoTime } from '../../reports/window.js'
+import { clampedIsoTime } from '../../reports/report.js'
 import type { RequestedTrial } from '../shell/request-query.js'
 import { formatCount, formatTime, toMoment, visible } from './format.js'
 import { clientHref, type KeptView } from './links.js'

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import type { Internals } from '../../plugin/internals.js'
-import type { Report } from '../../reports/window.js'
+import type { Report } from '../../reports/report.js'
 import type { Pages } from '../shell/pages.js'
 
 /** What pages of the dashboard are registered with. */

@@ -7,8 +7,8 @@ import { CSV_LIMIT, clientsCsvRows, offendersCsvRows } from '../../reports/csv.j
 import { type DashboardReport, dashboardReport } from '../../reports/dashboard-report.js'
 import { countedClients, keyDetail, offenderDetail } from '../../reports/offender-detail.js'
 import { topOffenders } from '../../reports/ranking.js'
+import { closedHourCacheFor, createReportRunner, type Report } from '../../reports/report.js'
 import { topClients } from '../../reports/top-clients.js'
-import { closedHoursFor, createReportRunner, type Report } from '../../reports/window.js'
 import type { Pages, SharedHtml } from '../shell/pages.js'
 import {
   DEFAULT_DAYS,
@@ -53,7 +53,7 @@ interface DatedReport {
 export function registerReportRoutes(app: FastifyInstance, internals: Internals, pages: Pages, mount: string): void {
   const { database, clock, switches, privacy } = internals
   const reports = createReportRunner(database, clock, switches.logEvents === 'blocked', privacy)
-  closedHoursFor(database).expect('refused', DEFAULT_DAYS * DAY_MS, clock.now())
+  closedHourCacheFor(database).expect('refused', DEFAULT_DAYS * DAY_MS, clock.now())
   const read = <Result>(report: Report<Result>) => fromDatabase(reports(report))
   const routes = { app, internals, pages, mount, read }
 

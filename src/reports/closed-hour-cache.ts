@@ -47,7 +47,7 @@ interface Window {
  * Keeps what was read of all hours but the present one, which changes only where late events are folded, or an hour is
  * counted again or trimmed.
  */
-export class ClosedHours {
+export class ClosedHourCache {
   readonly sizes: LeaderSizes
   /** By the statement and its parameters; the one that was not used for the longest time is the first. */
   readonly #kept = new Map<string, { readonly version: string; readonly rows: unknown[] }>()

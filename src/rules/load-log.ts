@@ -14,7 +14,7 @@ export interface RejectedRow {
   readonly reason: string
 }
 
-export interface LoadReportsOptions {
+export interface LoadLogOptions {
   readonly log: {
     error(details: object, message: string): void
     warn(details: object, message: string): void
@@ -34,13 +34,13 @@ export interface RecordedChange {
 }
 
 /** Logs the reading of rules and overrides: an outage once, its end, each invalid row once, and each change. */
-export class LoadReports {
-  readonly #log: LoadReportsOptions['log']
+export class LoadLog {
+  readonly #log: LoadLogOptions['log']
   readonly #toLogged: (client: string) => string
   #isFailing = false
   #complaints = new Set<string>()
 
-  constructor({ log, toLogged = String }: LoadReportsOptions) {
+  constructor({ log, toLogged = String }: LoadLogOptions) {
     this.#log = log
     this.#toLogged = toLogged
   }

@@ -1,0 +1,117 @@
+import type { AddressPrivacy } from '../clients/address-privacy.js'
+import type { Database } from '../database/database.js'
+import type { Dialect, Query } from '../database/dialect.js'
+import { InvalidSettingError } from '../ground/errors.js'
+import { type Clock, DAY_MS, HOUR_MS, latestStartMs } from '../ground/time/clock.js'
+import { foldForReport } from '../log/rollups/catch-up.js'
+import { readSums, type Sums } from '../log/rollups/sums.js'
+import { ClosedHourCache } from './closed-hour-cache.js'
+import type { Period } from './period.js'
+
+/** The event log as of one moment, which a report reads. */
+export interface LogSnapshot {
+  readonly query: Query
+  readonly dialect: Dialect
+  readonly nowMs: number
+  /** The state of the rollups. */
+  readonly sums: Sums
+  /** What this process knows of all hours but the present one. */
+  readonly closed: ClosedHourCache
+  /** Whether the log holds only refusals and would-be refusals: `logEvents: 'blocked'`. */
+  readonly onlyBlocked: boolean
+  /** How addresses are stored; undefined where they are stored in full, or this process does not know. */
+  readonly privacy?: AddressPrivacy | undefined
+}
+
+/** Returns a client or a key, as an operator spells it, as the log has it. */
+export function toLogged({ privacy }: Pick<LogSnapshot, 'privacy'>, text: string): string {
+  return privacy === undefined ? text : privacy.toLogged(text)
+}
+
+/** The part of a report that says whether it covers refusals only. */
+export interface Coverage {
+  /** Present where this process logs only refusals and would-be refusals: the counts have no other requests. */
+  readonly only_blocked?: true
+}
+
+export function toCoverage({ onlyBlocked }: LogSnapshot): Coverage {
+  return onlyBlocked ? { only_blocked: true } : {}
+}
+
+/** A report whose options are valid. Several can read the same snapshot. */
+export type Report<Result> = (snapshot: LogSnapshot) => Promise<Result>
+
+export interface WindowOptions {
+  /** The length of the window: a number of days above 0, fractions allowed. */
+  readonly days?: number | undefined
+}
+
+export interface RankingOptions extends WindowOptions {
+  /** The most rows to return: a whole number, 1 or more. */
+  readonly limit?: number | undefined
+}
+
+const closedHourCaches = new WeakMap<Database, ClosedHourCache>()
+
+/** Returns what this process knows of all hours but the present one. */
+export function closedHourCacheFor(database: Database): ClosedHourCache {
+  const known = closedHourCaches.get(database)
+  if (known !== undefined) return known
+  const closed = new ClosedHourCache()
+  closedHourCaches.set(database, closed)
+  database.replacedListeners.add(() => closed.clear())
+  return closed
+}
+
+/** Returns a function that runs reports on a database; they include what this process has served so far. */
+export function createReportRunner(database: Database, clock: Clock, onlyBlocked = false, privacy?: AddressPrivacy) {
+  const { dialect } = database
+  const closed = closedHourCacheFor(database)
+  return async <Result>(report: Report<Result>): Promise<Result> => {
+    await foldForReport(database, clock.now())
+    return database.report(async (query) => {
+      const nowMs = clock.now()
+      const sums = await readSums(query, dialect, nowMs)
+      return report({ query, dialect, nowMs, onlyBlocked, closed, sums, privacy })
+    })
+  }
+}
+
+/**
+ * Returns the last `days` days, and what the faster clocks of other servers have recorded since: up to the end of the hour
+ * in an hour, so that no events are read at that end.
+ */
+export function windowFor(days: number, nowMs: number): Period {
+  return { startMs: daysBefore(days, nowMs), endMs: (Math.floor(latestStartMs(nowMs) / HOUR_MS) + 1) * HOUR_MS }
+}
+
+/** Returns the period of the same length that ends where the window begins. */
+export function windowBefore(days: number, nowMs: number): Period {
+  return { startMs: daysBefore(2 * days, nowMs), endMs: daysBefore(days, nowMs) }
+}
+
+/** Returns no moment before 1970: there is no such event, and PostgreSQL has no year -300000. */
+function daysBefore(days: number, nowMs: number): number {
+  return Math.max(0, Math.ceil(nowMs - days * DAY_MS))
+}
+
+/** @throws InvalidSettingError unless `days` is a finite number above 0 */
+export function validateDays(days: number): void {
+  if (Number.isFinite(days) && days > 0) return
+  throw new InvalidSettingError(`Option "days" is ${String(days)}: give a number of days above 0, such as 7 or 0.5`)
+}
+
+/** @throws InvalidSettingError unless `value` is an integer >= 1 */
+export function validateAtLeastOne(option: string, value: number): void {
+  if (Number.isSafeInteger(value) && value >= 1) return
+  throw new InvalidSettingError(`Option "${option}" is ${String(value)}: give a whole number, 1 or more`)
+}
+
+/** The range of JavaScript's dates. */
+const MAX_DATE_MS = 8.64e15
+
+/** Formats a timestamp. Raw SQL may have written an invalid one, which becomes the earliest or latest date. */
+export function clampedIsoTime(ms: number): string {
+  const time = Number.isNaN(Number(ms)) ? 0 : Number(ms)
+  return new Date(Math.max(-MAX_DATE_MS, Math.min(MAX_DATE_MS, time))).toISOString()
+}
