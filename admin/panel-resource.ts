@@ -251,7 +251,7 @@ export function fromPanel<T>(context: ActionContext | undefined, write: () => Pr
   return fromSource('panel', () => (actor === undefined ? write() : asActor(actor, write)))
 }
 
-const GONE = 'The row was deleted in the meantime.'
+const DISCONNECTED = 'The row was deleted in the meantime.'
 
 /**
  * Returns the error of a row that could not be saved as the form shows it: field errors below fields, others above.
@@ -270,7 +270,7 @@ function explained(error: unknown, table: string, other: number | undefined): un
       ? new ValidationError({ name: { message: 'There is a rule of this name already.', ...row } })
       : new ValidationError({ client: { message: 'This client has an override for this path already.', ...row } })
   }
-  if (code === 'P2025') return new AppError(GONE, undefined, notice(GONE, 'error'))
+  if (code === 'P2025') return new AppError(DISCONNECTED, undefined, notice(DISCONNECTED, 'error'))
   if (error instanceof AppError) return error
   return new Error(errorMessage(error), { cause: error })
 }

@@ -1,6 +1,6 @@
 import type { ActionContext } from 'adminjs'
 import { isStaffCounter } from '../../src/clients/counter.js'
-import { LISTED_FORMS, type ListedName, readListed } from '../../src/limiter/stores/listed-counter.js'
+import { parseWindows, WINDOW_LAYOUTS, type WindowsFunction } from '../../src/limiter/stores/sql/windows-text.js'
 import { readBucket, readFixedWindow, readSlidingWindow, type WindowNumbers } from '../../src/limiter/windows.js'
 import { beginsWithCounted } from '../conditions.js'
 import type { ModelName } from '../models.js'
@@ -20,7 +20,7 @@ interface StateTable {
   readonly expiry: string
   readonly listed: readonly string[]
   /** The form of several windows, and the words for one of them; absent where there is always one. */
-  readonly several?: { readonly form: ListedName; readonly describe: (window: WindowNumbers) => string }
+  readonly several?: { readonly form: WindowsFunction; readonly describe: (window: WindowNumbers) => string }
 }
 
 const TABLES: readonly StateTable[] = [
@@ -102,7 +102,7 @@ function stateTable(
     shown({ windows }) {
       if (several === undefined || typeof windows !== 'string') return {}
       const { form, describe } = several
-      return { windows: readListed(LISTED_FORMS[form], windows).windows.map(describe).join('\n') }
+      return { windows: parseWindows(WINDOW_LAYOUTS[form], windows).windows.map(describe).join('\n') }
     },
   })
   const fields = resource

@@ -1,3 +1,4 @@
+import { fileURLToPath } from 'node:url'
 import { InvalidSettingError } from '../ground/errors.js'
 import { quotedScheme, serverUrl } from '../ground/readable-url.js'
 
@@ -7,6 +8,11 @@ export const DEFAULT_SCHEMA = 'fastify_smart_ratelimit'
 /** Returns a valid URL for messages, without name, password and parameters, of which one may be a password too. */
 export function redactUrl(url: string): string {
   return url.startsWith('file:') ? url : url.replace(/\/\/.*@/s, '//***@').replace(/\?.*/s, '')
+}
+
+/** Returns the path of a `file:` URL: relative to the working directory (`file:./a.db`), absolute, or `file:///…`. */
+export function sqlitePath(url: string): string {
+  return url.startsWith('file://') ? fileURLToPath(url) : url.slice('file:'.length)
 }
 
 /**

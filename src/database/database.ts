@@ -1,11 +1,22 @@
 import { errorCode, errorMessage, InvalidSettingError, MissingTableError } from '../ground/errors.js'
-import { DEFAULT_DATABASE_URL, DEFAULT_SCHEMA, redactUrl, validateDatabaseUrl } from './database-url.js'
-import type { Dialect, Query, SqlConnection, SqlStatement, SqlValue, SqlWork, Statements } from './dialect.js'
+import { DEFAULT_DATABASE_URL, DEFAULT_SCHEMA, redactUrl, sqlitePath, validateDatabaseUrl } from './database-url.js'
+import type {
+  Dialect,
+  Query,
+  SqlConnection,
+  SqliteFunctions,
+  SqlStatement,
+  SqlValue,
+  SqlWork,
+  Statements,
+} from './dialect.js'
 import type { FileWatch } from './file-watch.js'
 import { applyMigrations, missingMigrations } from './migrate.js'
-import { createPostgresqlConnection, postgresqlDialect } from './postgresql.js'
-import { createSqliteConnection, sqliteDialect, sqlitePath, unusableFileRemedy } from './sqlite.js'
-import type { SqliteFunctions } from './sqlite-functions.js'
+import { createPostgresqlConnection } from './postgresql.js'
+import { postgresqlDialect } from './postgresql-dialect.js'
+import { createSqliteConnection } from './sqlite.js'
+import { sqliteDialect } from './sqlite-dialect.js'
+import { unusableFileRemedy } from './sqlite-file.js'
 
 /**
  * One database of this package, opened by the first query. That query also creates and migrates an embedded database

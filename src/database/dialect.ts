@@ -1,6 +1,6 @@
-/** The interface of the two databases. `sqlite.ts` and `postgresql.ts` have the same shape. */
+/** The interface of the two databases. Each has its dialect and its connection, in files of the same shape. */
 import { LAST_MOMENT_MS, MINUTE_MS } from '../ground/time/clock.js'
-import { Slices } from '../ground/time/slices.js'
+import { CooperativeYield } from '../ground/time/cooperative-yield.js'
 import type { FileWatch } from './file-watch.js'
 
 export type SqlValue = string | number | null
@@ -32,7 +32,7 @@ export function* runStatement<Row>(sql: string, parameters: readonly SqlValue[] 
 
 /** Runs the statements asynchronously, where waiting does no harm. */
 export async function runWork<T>(query: Query, work: SqlWork<T>): Promise<T> {
-  const slices = new Slices()
+  const slices = new CooperativeYield()
   let next = work.next()
   while (!next.done) {
     if (slices.over()) await slices.pause()
@@ -146,9 +146,9 @@ export interface Dialect {
    * A condition that is true, and lets its transaction commit before it is safe on the disk: for counters and events,
    * of which a database that crashes may lose the last moment.
    */
-  readonly lazily: string
+  readonly asynchronousCommit: string
   /** The same, for a statement that fails where another transaction keeps a row locked for longer, in milliseconds. */
-  readonly lazilyWithin: (lockTimeoutMs: number) => string
+  readonly asynchronousCommitWithin: (lockTimeoutMs: number) => string
   /** Whether an error is of a row that stayed locked. */
   readonly isLocked: (error: unknown) => boolean
   /**
@@ -172,6 +172,18 @@ export interface Dialect {
   isMissingTable(error: unknown): boolean
   /** Returns whether the database answered that it never takes these rows: trying them again would change nothing. */
   refusesRows(error: unknown): boolean
+}
+
+/** Functions that statements may call in SQLite. */
+export interface SqliteFunctions {
+  /** The module that exports this as `SQLITE_FUNCTIONS`, as `modulePath` takes it: functions cannot be sent to a thread. */
+  readonly module: string
+  register(database: FunctionTarget): void
+}
+
+/** What functions are registered in. The types of the driver are not installed with this package. */
+interface FunctionTarget {
+  function(name: string, run: (...values: never[]) => unknown): unknown
 }
 
 /** Returns the column of a field: its name in snake_case. */

@@ -1,9 +1,8 @@
 import { closeSync, openSync, statSync } from 'node:fs'
 import { setTimeout as delay } from 'node:timers/promises'
-import type { SqlConnection, SqlValue } from './dialect.js'
+import type { SqlConnection, SqliteFunctions, SqlValue } from './dialect.js'
 import { BUSY_TIMEOUT_MS, BusyLine, whileBusy } from './sqlite-busy.js'
-import { openSqliteFile, type SqliteDatabase, type SqliteStatement } from './sqlite-driver.js'
-import type { SqliteFunctions } from './sqlite-functions.js'
+import { openSqliteFile, type SqliteDatabase, type SqliteStatement, sqliteErrorCode } from './sqlite-driver.js'
 
 /**
  * The number of pages in the write-ahead log (of 4 KiB each, 32 MiB in all) at which it is copied into the file. Eight
@@ -147,6 +146,18 @@ export function exposedFiles(path: string): ExposedFile[] {
 export function isOpenToAll(folder: string): boolean {
   const { mode = 0 } = statSync(folder, { throwIfNoEntry: false }) ?? {}
   return process.platform !== 'win32' && (mode & OTHERS_WRITE) !== 0 && (mode & STICKY) === 0
+}
+
+/** Returns the remedy for a file that cannot be used; undefined for any other error. */
+export function unusableFileRemedy(error: unknown): string | undefined {
+  // The driver itself checks this, before SQLite.
+  const isMissingFolder = error instanceof TypeError && error.message.includes('directory does not exist')
+  const code = sqliteErrorCode(error) ?? ''
+  if (/^SQLITE_(?:NOTADB|CORRUPT)/.test(code)) return 'restore the file from a backup, or name another one'
+  if (isMissingFolder || /^SQLITE_(?:CANTOPEN|READONLY|IOERR|FULL|PERM|AUTH)/.test(code)) {
+    return 'give a file in a folder that exists and can be written to'
+  }
+  return undefined
 }
 
 /** Creates the file for its owner only; SQLite would let all users read it. The files beside it inherit its mode. */

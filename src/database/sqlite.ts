@@ -1,20 +1,9 @@
 import { resolve } from 'node:path'
-import { fileURLToPath } from 'node:url'
-import { type Dialect, LAST_MINUTE, type Query, type SqlConnection, type SqlValue, type SqlWork } from './dialect.js'
+import type { Query, SqlConnection, SqliteFunctions, SqlValue, SqlWork } from './dialect.js'
 import { FileWatch } from './file-watch.js'
 import { whileBusy } from './sqlite-busy.js'
-import { type SqliteDatabase, sqliteErrorCode } from './sqlite-driver.js'
-import {
-  BACKSTOP_PAGES,
-  type FileOptions,
-  MATCHING,
-  named,
-  openHere,
-  openSqlite,
-  rows,
-  type SqliteFile,
-} from './sqlite-file.js'
-import type { SqliteFunctions } from './sqlite-functions.js'
+import type { SqliteDatabase } from './sqlite-driver.js'
+import { BACKSTOP_PAGES, type FileOptions, named, openHere, openSqlite, rows, type SqliteFile } from './sqlite-file.js'
 import { StatementLine } from './sqlite-line.js'
 import { openOnThread } from './sqlite-thread.js'
 
@@ -27,72 +16,6 @@ export const ROWS_PER_COPY = 20_000
 const READS = /^\s*SELECT\b/
 /** A statement writes pages beside those of its rows: it counts as so many rows more. */
 const ROWS_BESIDE = 2
-
-export const sqliteDialect: Dialect = {
-  provider: 'sqlite',
-  writeConcurrency: 1,
-  writesUnchangedIndexes: true,
-  // Checks wait for these, for a few milliseconds; without a thread, so does all else.
-  rowsPerInsert: 500,
-  table: (name) => `"${name}"`,
-  fromMs: (expression) => expression,
-  toMs: (expression) => expression,
-  // Same expression as in the migration.
-  toMinute: (expression) => `CASE WHEN typeof(${expression}) NOT IN ('integer', 'real') THEN ${LAST_MINUTE}
-    WHEN ${expression} < 0 THEN -1440 ELSE MIN(${LAST_MINUTE}, CAST(${expression} AS INTEGER) / 60000) END`,
-  // Takes ten milliseconds, for which the statements of the limiter wait; several times that with as many new clients.
-  eventsPerFold: 2_000,
-  // There is one writer at a time, and ids become visible in their order.
-  lockRollups: [],
-  settleIds: [],
-  lastSettledId: '9223372036854775807',
-  // A table of the connection, in memory.
-  readOnce: ({ name, columns, sql }, statements, parameters) =>
-    [
-      `CREATE TEMP TABLE IF NOT EXISTS ${name} (${columns.join(', ')})`,
-      `INSERT INTO ${name} ${sql}`,
-      ...statements,
-      `DELETE FROM ${name}`,
-    ].map((each) => ({ sql: each, parameters })),
-  whole: (expression) => `CAST(${expression} AS INTEGER)`,
-  bytewise: (expression) => expression,
-  isOneOf: (expression, placeholder) => `${expression} IN (SELECT value FROM json_each(${placeholder}))`,
-  // Not `json_each`, which makes a text of each element again.
-  jsonRows: (text = '$1') => `jsonb_each(${text}) AS element`,
-  jsonField: (index) => `(element.value ->> ${index})`,
-  jsonMembers: 'json_each($1) AS element',
-  memberNumber: 'element.value',
-  // `synchronous = NORMAL` does this for every transaction.
-  lazily: 'true',
-  // A lock is of the whole file.
-  lazilyWithin: () => 'true',
-  isLocked: () => false,
-  rowsAsJson: (columns) => `json_group_array(json_array(${columns}))`,
-  matching: (text, pattern, replacement) => `${MATCHING}(${text}, '${pattern}', '${replacement}')`,
-  list: (expressions) => expressions.join(` || ',' || `),
-  listText: (list) => list,
-  // The cast reads as far as there is a number.
-  listFirst: (list) => `CAST(${list} AS INTEGER)`,
-  skipLocked: '',
-  lockRows: '',
-  createLedger: `CREATE TABLE IF NOT EXISTS "_prisma_migrations" (
-    "id"                    TEXT PRIMARY KEY NOT NULL,
-    "checksum"              TEXT NOT NULL,
-    "finished_at"           DATETIME,
-    "migration_name"        TEXT NOT NULL,
-    "logs"                  TEXT,
-    "rolled_back_at"        DATETIME,
-    "started_at"            DATETIME NOT NULL DEFAULT current_timestamp,
-    "applied_steps_count"   INTEGER UNSIGNED NOT NULL DEFAULT 0
-)`,
-  isMissingTable: (error) => error instanceof Error && /no such table/.test(error.message),
-  refusesRows: (error) => /^SQLITE_(?:CONSTRAINT|MISMATCH|TOOBIG)/.test(sqliteErrorCode(error) ?? ''),
-}
-
-/** Returns the path of a `file:` URL: relative to the working directory (`file:./a.db`), absolute, or `file:///…`. */
-export function sqlitePath(url: string): string {
-  return url.startsWith('file://') ? fileURLToPath(url) : url.slice('file:'.length)
-}
 
 /** Whether statements and reports have a thread of their own; read when their connection is opened. */
 export interface SqliteThreads {
@@ -329,16 +252,4 @@ function runWorkNow<T>(database: SqliteDatabase, work: SqlWork<T>): T {
     next = work.next(next.value === undefined ? [] : runPrepared(database, next.value.sql, next.value.parameters))
   }
   return next.value
-}
-
-/** Returns the remedy for a file that cannot be used; undefined for any other error. */
-export function unusableFileRemedy(error: unknown): string | undefined {
-  // The driver itself checks this, before SQLite.
-  const isMissingFolder = error instanceof TypeError && error.message.includes('directory does not exist')
-  const code = sqliteErrorCode(error) ?? ''
-  if (/^SQLITE_(?:NOTADB|CORRUPT)/.test(code)) return 'restore the file from a backup, or name another one'
-  if (isMissingFolder || /^SQLITE_(?:CANTOPEN|READONLY|IOERR|FULL|PERM|AUTH)/.test(code)) {
-    return 'give a file in a folder that exists and can be written to'
-  }
-  return undefined
 }

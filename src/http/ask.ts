@@ -35,10 +35,7 @@ export interface Ask {
  *
  * @param note receives the answers of the limit that decides, beside the ceiling
  */
-export function onlyAsking(
-  hook: HookDependencies,
-  note: (decision: Decision) => void = () => undefined,
-): HookDependencies {
+export function asPeek(hook: HookDependencies, note: (decision: Decision) => void = () => undefined): HookDependencies {
   function noted(answer: Decision | Promise<Decision>): Decision | Promise<Decision> {
     return after(answer, (decision) => {
       note(decision)
@@ -50,7 +47,7 @@ export function onlyAsking(
     check: (asked, nowMs, waitedMs) => noted(hook.check(asked, nowMs, waitedMs)),
     checkLeased: (asked, nowMs, waitedMs) => noted(hook.checkLeased(asked, nowMs, waitedMs)),
     checkAhead: (asked, nowMs, waitedMs) => noted(hook.check(asked, nowMs, waitedMs)),
-    takePlaces: (checked) => noted(hook.takePlaces(checked)),
+    takePermits: (checked) => noted(hook.takePermits(checked)),
   }
 }
 
@@ -67,7 +64,7 @@ export function createAsk(
   isSkipped: (checked: CheckedRequest) => boolean,
   costFor: (request: FastifyRequest) => number,
 ): Ask {
-  const dependencies = onlyAsking(hook)
+  const dependencies = asPeek(hook)
   async function ask(request: FastifyRequest, cost: number): Promise<CheckedRequest | null> {
     const checked = new CheckedRequest(request, dependencies.path(request))
     if (isSkipped(checked)) return null

@@ -8,7 +8,7 @@ import type { CountedStatuses } from '../rules/counted-statuses.js'
 import type { ActiveOverride, OverrideSet } from '../rules/overrides/override-set.js'
 import { type RefusalAnswer, USUAL_ANSWER } from '../rules/rule.js'
 import type { RuleSet } from '../rules/rule-set.js'
-import { type ClientAddress, GONE } from './client-address.js'
+import { type ClientAddress, DISCONNECTED } from './client-address.js'
 import { policyField, quotedName, windowNames } from './policy-names.js'
 
 /** The id of a user; null without a user. */
@@ -31,7 +31,7 @@ export interface Limit {
   /** The statuses of the responses that count; null where every request counts. */
   readonly counts: CountedStatuses | null
   /** Whether it counts requests in progress. */
-  readonly holdsPlaces: boolean
+  readonly takesPermits: boolean
   /** Whether what a request uses depends on its end: on the response, or on when the request ends. */
   readonly awaitsEnd: boolean
   /** The factor of a request's own cost; 1 unless a rule has another. */
@@ -79,13 +79,13 @@ export function createLimit(
     ban = null,
   }: Partial<Pick<Limit, 'isDenial' | 'counts' | 'cost' | 'refusal' | 'ban'>> = {},
 ): Limit {
-  const holdsPlaces = !isRate(limit.policy)
+  const takesPermits = !isRate(limit.policy)
   return {
     ...limit,
     isDenial,
     counts,
-    holdsPlaces,
-    awaitsEnd: holdsPlaces || counts !== null,
+    takesPermits,
+    awaitsEnd: takesPermits || counts !== null,
     cost,
     refusal,
     ban,
@@ -141,7 +141,7 @@ export class CheckedRequest {
   nowMs = 0
   /** How long the request has waited for the store and for what is in force, in milliseconds. */
   waitedMs = 0
-  address: ClientAddress = GONE
+  address: ClientAddress = DISCONNECTED
   /** The request's own cost; 0 charges nothing. */
   cost = 1
   inForce = NOTHING_IN_FORCE

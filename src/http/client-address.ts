@@ -39,7 +39,7 @@ const UNKNOWN = createAddress('unknown', null, null)
  * A client whose connection was gone before its address was read. It is refused like one of the deny list: the
  * lists and overrides cannot be applied without an address, and the client waits for no answer.
  */
-export const GONE = createAddress('unknown', null, 'deny')
+export const DISCONNECTED = createAddress('unknown', null, 'deny')
 /** How much of a text that is no address is logged. */
 const SHOWN_LENGTH = 60
 
@@ -227,7 +227,7 @@ export function createRequestAddresses(
     client(request) {
       const { socket } = request
       const peer = socket.remoteAddress
-      if (peer === undefined && isGone(socket)) return GONE
+      if (peer === undefined && isGone(socket)) return DISCONNECTED
       let ip: string | null | undefined
       try {
         ip = request.ip

@@ -1,7 +1,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { LimitClient } from '../clients/limit-client.js'
 import { unremembered } from '../ground/remember.js'
-import { patientTimeout } from '../ground/time/slices.js'
+import { patientTimeout } from '../ground/time/cooperative-yield.js'
 import type { Check, Decision } from '../limiter/algorithm.js'
 import type { ActiveOverride } from '../rules/overrides/override-set.js'
 import type { Rule } from '../rules/rule.js'
@@ -52,11 +52,11 @@ export interface DecideDependencies {
    * Returns what the store is still doing for a counter after earlier requests have ended, which their clients may know
    * before. Never rejects.
    */
-  underWay(counter: string): Promise<unknown> | undefined
+  pendingWrites(counter: string): Promise<unknown> | undefined
   /** Answers as `check`, for a limit that counts responses: uses nothing yet. */
   checkAhead(check: Check, nowMs: number, waitedMs: number): Decision | Promise<Decision>
   /** Checks for a limit that counts requests in progress: the request holds what it takes until it ends. */
-  takePlaces(checked: CheckedRequest): Decision | Promise<Decision>
+  takePermits(checked: CheckedRequest): Decision | Promise<Decision>
   /** The limit that requests count against besides; a denial counts against none. */
   readonly ceiling: Ceiling | undefined
 }
@@ -161,7 +161,7 @@ function askUnlessBanned(dependencies: DecideDependencies, checked: CheckedReque
 /** Waits for what is under way before any limit is asked, so that a ceiling is asked in the same round trip. */
 function ask(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
   const { limit, client } = checked
-  const late = limit.awaitsEnd ? dependencies.underWay(client.counter) : undefined
+  const late = limit.awaitsEnd ? dependencies.pendingWrites(client.counter) : undefined
   return late === undefined
     ? askNow(dependencies, checked)
     : afterWait(dependencies, checked, inTimeLeft(dependencies, checked, late, undefined), askNow)
@@ -182,7 +182,7 @@ function askNow(dependencies: DecideDependencies, checked: CheckedRequest): Deci
 function askLimit(dependencies: DecideDependencies, checked: CheckedRequest): Decision | Promise<Decision> {
   const { limit, asked, nowMs, waitedMs } = checked
   if (limit.isDenial) return DENIED
-  if (limit.holdsPlaces) return dependencies.takePlaces(checked)
+  if (limit.takesPermits) return dependencies.takePermits(checked)
   if (limit.awaitsEnd) return dependencies.checkAhead(asked, nowMs, waitedMs)
   return limit.block ? dependencies.checkLeased(asked, nowMs, waitedMs) : dependencies.check(asked, nowMs, waitedMs)
 }

@@ -58,7 +58,7 @@ function noComments(): string {
 
 function limitField({ decision, limit }: CheckedRequest): string {
   // Nothing says when a request in progress will end.
-  if (limit.holdsPlaces) return `${limit.quotedName};r=${decision.remaining}`
+  if (limit.takesPermits) return `${limit.quotedName};r=${decision.remaining}`
   if (decision.windows === undefined) return stateField(limit.quotedName, decision)
   return decision.windows
     .map((state, index) => stateField(limit.windowNames[index] ?? limit.quotedName, state))

@@ -1,17 +1,17 @@
 /** What requests use of a limit when their responses start, or give back when they have ended. */
 import { randomInt } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { toDecision, toQuestion, toUse } from '../limiter/ahead.js'
 import { type Check, type Decision, isPlain, type Settlement } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
+import { toCharge, toDecision, toPeek } from '../limiter/peek.js'
 import { countsStatus } from '../rules/counted-statuses.js'
 import type { CheckedRequest } from './checked-request.js'
 import { after } from './host-function.js'
 import { REPLY, type RequestWithReply } from './request-reply.js'
 import { atRequestEnd, atResponseStart, hasEnded } from './response-events.js'
 
-/** What the store is doing for counters after requests have ended: `decide` waits for it before the next check on a counter. */
-class UnderWay {
+/** The writes to counters after requests have ended. `decide` waits for those of a counter before the next check on it. */
+class PendingWrites {
   readonly #byKey = new Map<string, Promise<unknown>>()
   readonly #failed: (error: unknown) => void
 
@@ -19,12 +19,12 @@ class UnderWay {
     this.#failed = failed
   }
 
-  /** Returns what is under way for a counter. Never rejects. */
+  /** Returns the pending writes of a counter. Never rejects. */
   get(key: string): Promise<unknown> | undefined {
     return this.#byKey.get(key)
   }
 
-  /** Runs work after a request, which nothing else would catch: its failure is reported. */
+  /** Runs a write after a request. Nothing else would catch its failure, which is reported. */
   run(key: string, work: () => unknown): void {
     try {
       const result = work()
@@ -67,13 +67,13 @@ export class CountedResponses {
   readonly #limiter: Pick<Limiter, 'check'>
   readonly #now: () => number
   /** What the store is counting. */
-  readonly underWay: UnderWay
+  readonly pending: PendingWrites
 
   /** @param failed reports that a response could not be counted, as with a clock of the host that throws */
   constructor(limiter: Pick<Limiter, 'check'>, now: () => number, failed: (error: unknown) => void) {
     this.#limiter = limiter
     this.#now = now
-    this.underWay = new UnderWay(failed)
+    this.pending = new PendingWrites(failed)
   }
 
   /**
@@ -82,7 +82,7 @@ export class CountedResponses {
    * @param ask asks the limiter
    */
   checkAhead(asked: Check, nowMs: number, waitedMs: number, ask: Limiter['check']): Decision | Promise<Decision> {
-    return after(ask(toQuestion(asked), nowMs, waitedMs), (decision) => toDecision(asked, decision))
+    return after(ask(toPeek(asked), nowMs, waitedMs), (decision) => toDecision(asked, decision))
   }
 
   /** Uses the cost of a request when its response starts with a status that counts, whatever becomes of the body. */
@@ -91,18 +91,18 @@ export class CountedResponses {
     awaited.add(request)
     atResponseStart(request, reply, (status) => {
       if (!countsStatus(counts, status) || !awaited.has(request)) return
-      this.underWay.run(asked.key, () => this.#limiter.check(toUse(asked), this.#now()))
+      this.pending.run(asked.key, () => this.#limiter.check(toCharge(asked), this.#now()))
     })
   }
 
   /** Waits until the store has counted all responses. */
   close(): Promise<void> {
-    return this.underWay.close()
+    return this.pending.close()
   }
 }
 
-/** Processes count their places from random numbers below this on, so that they have no identities in common. */
-const FIRST_PLACES = 2 ** 48 - 1
+/** Processes number their permits from a random number below this on, so that no two have an identity in common. */
+const FIRST_PERMITS = 2 ** 48 - 1
 
 /** How often requests are looked at whose end Node does not tell. */
 const SWEEP_MS = 1_000
@@ -110,7 +110,7 @@ const SWEEP_MS = 1_000
 /** How much one request takes before what is free by itself is looked for. */
 const FIRST_SWEEP = 32
 
-/** What one request holds. That of a WebSocket may take places with each message, for days. */
+/** The permits of one request. That of a WebSocket may take permits with each message, for days. */
 class Held {
   all: { readonly taken: Settlement; readonly untilMs: number }[] = []
   #sweepAt = FIRST_SWEEP
@@ -125,23 +125,23 @@ class Held {
 }
 
 /**
- * Takes the places of requests, and gives them back when the request has ended: once, whatever ends it. What is not given
- * back, as when this process is killed, is free after the period.
+ * Takes the permits of requests, and gives them back when the request has ended: once, whatever ends it. Permits that are
+ * not given back, as when this process is killed, are free after the period.
  */
-export class HeldPlaces {
+export class HeldPermits {
   readonly #limiter: Pick<Limiter, 'settle'>
   readonly #now: () => number
   readonly #held = new Map<RequestWithReply, Held>()
   /** What the store is giving back. */
-  readonly underWay: UnderWay
-  #nextPlace = randomInt(FIRST_PLACES)
+  readonly pending: PendingWrites
+  #nextPermit = randomInt(FIRST_PERMITS)
   #sweeping: NodeJS.Timeout | undefined
 
-  /** @param failed reports that places could not be given back, as with a clock of the host that throws */
+  /** @param failed reports that permits could not be given back, as with a clock of the host that throws */
   constructor(limiter: Pick<Limiter, 'settle'>, now: () => number, failed: (error: unknown) => void) {
     this.#limiter = limiter
     this.#now = now
-    this.underWay = new UnderWay(failed)
+    this.pending = new PendingWrites(failed)
   }
 
   /**
@@ -152,7 +152,7 @@ export class HeldPlaces {
   take({ request, asked, nowMs, waitedMs }: CheckedRequest, ask: Limiter['check']): Decision | Promise<Decision> {
     const { policy } = asked
     if (!isPlain(policy)) throw new RangeError('requests in progress are counted in one window')
-    const taken = { ...asked, policy, permit: this.#nextPlace++ }
+    const taken = { ...asked, policy, permit: this.#nextPermit++ }
     return after(ask(taken, nowMs, waitedMs), (decision) => {
       if (decision.allowed && taken.cost > 0) this.#hold(request, taken, nowMs)
       return decision
@@ -163,7 +163,7 @@ export class HeldPlaces {
   async close(): Promise<void> {
     this.#stopSweeping()
     for (const request of this.#held.keys()) this.#end(request)
-    await this.underWay.close()
+    await this.pending.close()
   }
 
   #hold(request: RequestWithReply, taken: Settlement, nowMs: number): void {
@@ -194,7 +194,7 @@ export class HeldPlaces {
     const held = this.#held.get(request)
     this.#held.delete(request)
     for (const { taken } of held?.all ?? []) {
-      this.underWay.run(taken.key, () => this.#limiter.settle(taken, this.#now()))
+      this.pending.run(taken.key, () => this.#limiter.settle(taken, this.#now()))
     }
   }
 }

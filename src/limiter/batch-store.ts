@@ -4,6 +4,17 @@ import type { Check, Decision, Settlement } from './algorithm.js'
 /** The decisions on a batch, in its order. There is none where a counter cannot be advanced, but others can. */
 export type Answers = readonly (Decision | undefined)[]
 
+/** Rejects a batch whose other checks a store has decided: it cannot advance the counters of those without a decision. */
+export class PartlyDecidedError extends Error {
+  override readonly name = 'PartlyDecidedError'
+  readonly decisions: Answers
+
+  constructor(decisions: Answers, cause: unknown) {
+    super('some counters cannot be advanced', { cause })
+    this.decisions = decisions
+  }
+}
+
 /** The part of a store that a limiter uses; `stores/store.ts` has its contract. */
 export interface BatchStore {
   readonly concurrency: number

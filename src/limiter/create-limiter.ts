@@ -1,4 +1,4 @@
-import { patientTimeout } from '../ground/time/slices.js'
+import { patientTimeout } from '../ground/time/cooperative-yield.js'
 import type { Check, Decision } from './algorithm.js'
 import type { Answers, BatchStore, SafeStore } from './batch-store.js'
 import { createBatches } from './batching.js'

@@ -1,6 +1,6 @@
 import { type Check, type Decision, isPlain, type PlainPolicy, type Policy, type Settlement } from './algorithm.js'
 import type { Answers, BatchStore, WrappedStore } from './batch-store.js'
-import { Rounds } from './rounds.js'
+import { CyclicIterator } from './cyclic-iterator.js'
 import { Share } from './share.js'
 
 /** Further clients push out the oldest; each takes about 300 bytes. */
@@ -39,7 +39,7 @@ export class Leases implements WrappedStore {
   readonly #options: LeaseOptions
   // Insertion order is the order of eviction.
   readonly #shares = new Map<string, Share>()
-  readonly #oldest = new Rounds(this.#shares)
+  readonly #oldest = new CyclicIterator(this.#shares)
   readonly #sweeping: NodeJS.Timeout
   #ended: Settlement[] = []
   #settling: Promise<void> = Promise.resolve()

@@ -12,8 +12,8 @@ import {
 } from './algorithm.js'
 import type { Answers, SafeStore } from './batch-store.js'
 import type { CircuitBreaker } from './circuit-breaker.js'
+import { CyclicIterator } from './cyclic-iterator.js'
 import { MONTH_MS } from './period.js'
-import { Rounds } from './rounds.js'
 
 /** A refusal by the store, and how long it holds. Times are absolute, in milliseconds. */
 interface Refusal {
@@ -48,8 +48,8 @@ const EXPIRY_INSPECTIONS = 2
 export class Refusals {
   // Insertion order is the order of eviction. After an eviction the store decides again.
   readonly #remembered = new Map<string, Refusal>()
-  readonly #oldest = new Rounds(this.#remembered)
-  readonly #next = new Rounds(this.#remembered)
+  readonly #oldest = new CyclicIterator(this.#remembered)
+  readonly #next = new CyclicIterator(this.#remembered)
   readonly #maxAgeMs: number
   #generation = 0
   #era = 0

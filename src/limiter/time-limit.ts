@@ -1,7 +1,7 @@
-import { patientTimeout } from '../ground/time/slices.js'
+import { patientTimeout } from '../ground/time/cooperative-yield.js'
 import type { Check, Settlement } from './algorithm.js'
 import type { Answers, BatchStore } from './batch-store.js'
-import { PartlyDecidedError } from './partly-decided.js'
+import { PartlyDecidedError } from './batch-store.js'
 
 /** While this many batches are unanswered, further ones fail at once. */
 const MAX_UNANSWERED = 8

@@ -106,5 +106,5 @@ export function insertEventsSql(dialect: Dialect): string {
     return name === '"timestamp"' ? dialect.fromMs(field) : field
   }).join(', ')
   return `INSERT INTO ${dialect.table('rate_limit_event')} (${names})
-    SELECT ${values} FROM ${dialect.jsonRows()} WHERE ${dialect.lazily}`
+    SELECT ${values} FROM ${dialect.jsonRows()} WHERE ${dialect.asynchronousCommit}`
 }

@@ -1,7 +1,7 @@
 import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type Database, isFault } from '../database/database.js'
-import { sqlitePath } from '../database/sqlite.js'
+import { sqlitePath } from '../database/database-url.js'
 import { exposedFiles, isOpenToAll } from '../database/sqlite-file.js'
 import { errorCode, errorMessage, InvalidSettingError } from '../ground/errors.js'
 import type { OutageLog } from '../ground/outage-log.js'

@@ -27,7 +27,7 @@ import {
   createCurrentSnapshot,
   createEventLog,
   createFlush,
-  createHeldPlaces,
+  createHeldPermits,
   createRefusalBans,
   createReports,
   createRollupKeeper,
@@ -86,7 +86,7 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   components.connect('store', createStoreComponent(settings, store, storeLog))
   const limiter = components.open('limiter', createStoreLimiter(settings, store, storeLog))
   const responses = components.open('counted responses', createCountedResponses(settings, limiter, storeLog))
-  const places = components.open('requests in progress', createHeldPlaces(settings, limiter, storeLog))
+  const permits = components.open('requests in progress', createHeldPermits(settings, limiter, storeLog))
   const staffLimiter = components.open('limiter of staff pages', createStaffLimiter(settings, store))
   const router = readRouterOptions(app)
   const current = components.open('rules', createCurrentSnapshot(settings, opened, router, log))
@@ -118,7 +118,7 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
     addresses,
     limiter,
     responses,
-    places,
+    permits,
     current,
     events,
     counters,

@@ -7,7 +7,7 @@ import type { OutageLog } from '../ground/outage-log.js'
 import { createdByFirstCall } from '../ground/remember.js'
 import { Poll } from '../ground/time/poll.js'
 import { RefusalBans, type RefusalBansOptions } from '../http/refusal-bans.js'
-import { CountedResponses, HeldPlaces } from '../http/request-end.js'
+import { CountedResponses, HeldPermits } from '../http/request-end.js'
 import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
 import { createLimiter, type LimiterOptions } from '../limiter/create-limiter.js'
 import { fallbackFor } from '../limiter/fallback.js'
@@ -106,8 +106,8 @@ export function createCountedResponses(
   )
 }
 
-export function createHeldPlaces({ clock }: Settings, limiter: Limiter, log: Pick<OutageLog, 'error'>): HeldPlaces {
-  return new HeldPlaces(
+export function createHeldPermits({ clock }: Settings, limiter: Limiter, log: Pick<OutageLog, 'error'>): HeldPermits {
+  return new HeldPermits(
     limiter,
     () => Math.floor(clock.now()),
     (error) => log.error({ err: error }, 'Rate limit failed to give back the permit of a request: its period frees it'),

@@ -4,7 +4,7 @@ import { clientAddress, containsNetwork, isAddress, networkClient, networksAroun
 import { bareAddress, type ParsedNetwork } from '../clients/network.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import { MINUTE_MS } from '../ground/time/clock.js'
-import { Slices } from '../ground/time/slices.js'
+import { CooperativeYield } from '../ground/time/cooperative-yield.js'
 import { DAY_SPAN } from '../log/rollups/counting.js'
 import { type LogSnapshot, windowFor } from './report.js'
 
@@ -151,7 +151,7 @@ export async function collectKeys(
   search?: ClientSearch,
 ): Promise<string[]> {
   const keys = new Set<string>()
-  const slices = new Slices()
+  const slices = new CooperativeYield()
   for (let start = 0; start === 0 || start < rules.length; start += RULES_AT_ONCE) {
     const some = rules.slice(start, start + RULES_AT_ONCE)
     for (const key of search?.keysFor(some) ?? []) keys.add(key)

@@ -1,4 +1,4 @@
-import { Slices } from '../ground/time/slices.js'
+import { CooperativeYield } from '../ground/time/cooperative-yield.js'
 import { type Breakdown, breakdown, sumTraffic, type TrafficCounts } from './breakdown.js'
 import {
   type ChangeEffect,
@@ -124,7 +124,7 @@ export function dashboardReport({
       readRecentChanges(snapshot, days),
     ])
     // There may be thousands of rules, and of paths.
-    const slices = new Slices()
+    const slices = new CooperativeYield()
     async function inSlice<Result>(work: () => Result): Promise<Result> {
       if (slices.over()) await slices.pause()
       return work()

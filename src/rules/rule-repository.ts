@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Dialect, Query } from '../database/dialect.js'
 import { errorMessage } from '../ground/errors.js'
-import { Slices } from '../ground/time/slices.js'
+import { CooperativeYield } from '../ground/time/cooperative-yield.js'
 import { enforcedColumns } from './description.js'
 import type { RejectedRow } from './load-log.js'
 import { parseRule, RULES, type Rule, type RuleRow } from './rule.js'
@@ -85,7 +85,7 @@ export class RuleReader {
    * reported, and does not affect other rules.
    */
   async apply(): Promise<LoadedRules> {
-    const slices = new Slices()
+    const slices = new CooperativeYield()
     let isSame = true
     for (const [id, row] of this.#read) {
       if (row === null ? this.#remove(id) : this.#put(row)) isSame = false

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { isDeepStrictEqual } from 'node:util'
 import type { FastifyRequest } from 'fastify'
-import { Slices } from '../../src/ground/time/slices.js'
+import { CooperativeYield } from '../../src/ground/time/cooperative-yield.js'
 import type { RateLimitOptions } from '../../src/index.js'
 import { ERROR, openDatabase, startApp, WARN } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
@@ -454,8 +454,8 @@ async function startWithOverrides(t: TestContext, provider: Provider, plugin: Ra
 /** Makes work that is done in slices pause at every opportunity, until what it waits for is called. */
 function pauseAlways(t: TestContext): (() => void)[] {
   const paused: (() => void)[] = []
-  t.mock.method(Slices.prototype, 'over', () => true)
-  t.mock.method(Slices.prototype, 'pause', () => new Promise<void>((goOn) => paused.push(goOn)))
+  t.mock.method(CooperativeYield.prototype, 'over', () => true)
+  t.mock.method(CooperativeYield.prototype, 'pause', () => new Promise<void>((goOn) => paused.push(goOn)))
   return paused
 }
 

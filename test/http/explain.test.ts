@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { FastifyInstance } from 'fastify'
 import { InvalidSettingError } from '../../src/ground/errors.js'
-import { Slices } from '../../src/ground/time/slices.js'
+import { CooperativeYield } from '../../src/ground/time/cooperative-yield.js'
 import type { Explanation } from '../../src/http/explain/explain.js'
 import type { RateLimitOptions } from '../../src/plugin/settings/options.js'
 import { atEnd } from '../support/at-end.js'
@@ -123,7 +123,7 @@ forEachDatabase((_provider, open) => {
     assert.equal(await app.smartRateLimit.client.rateLimitEvent.count(), 4)
   })
 
-  test('requests in progress are counted in an explanation, which takes no place', async (t) => {
+  test('requests in progress are counted in an explanation, which takes no permit', async (t) => {
     const { app, request, rules } = await start(t, { middleware: { ceiling: '600/m' } })
     await rules([{ name: 'uploads', pathPattern: '^/', rate: '3/60s', algorithm: 'concurrency' }])
     const standing = ({ limits }: Awaited<ReturnType<typeof app.smartRateLimit.explain>>) =>
@@ -242,7 +242,7 @@ forEachDatabase((_provider, open) => {
     // Each look at the clock finds a millisecond more: a slice is over after eight rules.
     let nowMs = performance.now()
     t.mock.method(performance, 'now', () => ++nowMs)
-    const { mock } = t.mock.method(Slices.prototype, 'pause')
+    const { mock } = t.mock.method(CooperativeYield.prototype, 'pause')
     const { limits } = await app.smartRateLimit.explain({ path: '/', ip: IP })
     assert.equal(limits.length, 202)
     assert.ok(mock.callCount() >= 20, `other work could run ${mock.callCount()} times`)

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { InvalidSettingError } from '../../src/ground/errors.js'
 import { HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
-import { Slices } from '../../src/ground/time/slices.js'
+import { CooperativeYield } from '../../src/ground/time/cooperative-yield.js'
 import type { RateLimitEvent } from '../../src/log/event.js'
 import { analyticsFor } from '../../src/plugin/analytics.js'
 import { dashboardReport } from '../../src/reports/dashboard-report.js'
@@ -208,7 +208,7 @@ forEachDatabase((_provider, open) => {
     // Each look at the clock finds more than a slice.
     let nowMs = performance.now()
     t.mock.method(performance, 'now', () => (nowMs += 10))
-    const { mock } = t.mock.method(Slices.prototype, 'pause')
+    const { mock } = t.mock.method(CooperativeYield.prototype, 'pause')
     const found = await read(findClients({ text: 'user:7' }))
     assert.deepEqual(
       found.map(({ client, requests }) => [client, requests]),
@@ -248,7 +248,7 @@ forEachDatabase((_provider, open) => {
     await logRows(database, [by('ip:203.0.113.50', 'rule:login:203.0.113.50', REFUSED)])
     let nowMs = performance.now()
     t.mock.method(performance, 'now', () => (nowMs += 10))
-    const { mock } = t.mock.method(Slices.prototype, 'pause')
+    const { mock } = t.mock.method(CooperativeYield.prototype, 'pause')
     const { by_rule } = await read(dashboardReport({ days: 7 }))
     assert.deepEqual(
       by_rule.shares.map(({ name, blocked }) => [name, blocked]),

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
 import { after, before, beforeEach, describe, test } from 'node:test'
-import { sqlitePath } from '../../src/database/sqlite.js'
+import { sqlitePath } from '../../src/database/database-url.js'
 import { openTestDatabase, type TestDatabase } from '../support/databases.js'
 import { ratelimit } from '../support/scripts.js'
 

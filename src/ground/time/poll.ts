@@ -1,4 +1,4 @@
-import { patientTimeout } from './slices.js'
+import { patientTimeout } from './cooperative-yield.js'
 
 /** The interval while there is traffic: about once a second, with jitter, so that processes do not poll together. */
 const INTERVAL_MS = 1_000

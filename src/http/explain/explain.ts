@@ -2,7 +2,7 @@ import type { FastifyRequest, RouteOptions } from 'fastify'
 import { InvalidSettingError } from '../../ground/errors.js'
 import type { Decision } from '../../limiter/algorithm.js'
 import { type Rate, toRateText } from '../../limiter/rate.js'
-import { onlyAsking } from '../ask.js'
+import { asPeek } from '../ask.js'
 import { CheckedRequest } from '../checked-request.js'
 import type { ClientAddress } from '../client-address.js'
 import { after } from '../host-function.js'
@@ -118,7 +118,7 @@ async function askRoute(
   { request, address, user }: Known,
 ): Promise<RouteAnswer> {
   const hook = dependenciesFor(() => address)
-  const asking = { ...onlyAsking(hook), user: (checked: CheckedRequest) => noteUser(checked, user) }
+  const asking = { ...asPeek(hook), user: (checked: CheckedRequest) => noteUser(checked, user) }
   const checked = new CheckedRequest(request, hook.path(request))
   checked.cost = 0
   await hook.decide(asking, checked)
@@ -136,7 +136,7 @@ async function trace({ hook, whySkipped }: ExplainDependencies, { request, addre
   let ofCeiling: Decision | undefined
   let policy: string | undefined
   const { ceiling } = hook
-  const asking = onlyAsking(hook, (answer) => {
+  const asking = asPeek(hook, (answer) => {
     decision = answer
     policy = checked.limit.policyName
   })

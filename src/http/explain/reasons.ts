@@ -1,7 +1,7 @@
 /** Why limits match a request, or do not. */
 
 import { clientText } from '../../clients/override-client.js'
-import { Slices } from '../../ground/time/slices.js'
+import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
 import { toRateText } from '../../limiter/rate.js'
 import { isInForce as isOverrideInForce } from '../../rules/overrides/override.js'
 import type { RequestWork } from '../../rules/patterns/work.js'
@@ -40,7 +40,7 @@ export type Reason = readonly [policy: string, rate: string | null, matches: boo
 export async function listReasons(dependencies: ReasonDependencies, checked: CheckedRequest): Promise<Reason[]> {
   const { address } = checked
   const { rules } = checked.inForce
-  const slices = new Slices()
+  const slices = new CooperativeYield()
   const unknown = hasAddress(checked) ? (address.plain === null ? NO_ADDRESS : undefined) : NONE_GIVEN
   const listed: Reason[] = []
   if (dependencies.hasDenyList) {
@@ -79,7 +79,7 @@ function hasAddress({ address }: CheckedRequest): boolean {
   return address.plain !== null || address.pseudonym !== null
 }
 
-async function overrideReason(checked: CheckedRequest, slices: Slices): Promise<Reason> {
+async function overrideReason(checked: CheckedRequest, slices: CooperativeYield): Promise<Reason> {
   const { override } = checked
   const others = await othersFor(checked, slices)
   if (override === undefined) {
@@ -97,7 +97,7 @@ async function overrideReason(checked: CheckedRequest, slices: Slices): Promise<
 }
 
 /** Says how many overrides may be for the client's address, where that is not given. */
-async function othersFor(checked: CheckedRequest, slices: Slices): Promise<string> {
+async function othersFor(checked: CheckedRequest, slices: CooperativeYield): Promise<string> {
   if (hasAddress(checked)) return ''
   const nowMs = checked.nowMs
   let count = 0

@@ -2,7 +2,6 @@
 
 import type { Database } from '../../database/database.js'
 import { type Dialect, LAST_MINUTE, type SqlStatement, type SqlValue } from '../../database/dialect.js'
-import { errorCode } from '../../ground/errors.js'
 import { HOUR_MS, MINUTE_MS } from '../../ground/time/clock.js'
 import {
   countSql,
@@ -20,8 +19,6 @@ import {
 const DAY_HOURS = DAY_SPAN / HOUR_SPAN
 const FOLDED_INTO_DAYS = ROLLUPS.filter(({ spans }) => spans.includes(DAY_SPAN))
 const LAST_HOUR = LAST_MINUTE / HOUR_SPAN
-/** PostgreSQL's code for a lock timeout: a transaction that inserted events lasts longer than the wait for it. */
-const LOCK_NOT_AVAILABLE = '55P03'
 
 /**
  * Folds the next events into the rollups, as many as one step takes.
@@ -77,7 +74,8 @@ async function areIdsSettled(database: Database): Promise<boolean> {
   try {
     return (await database.transaction(toStatements(settleIds))) !== null
   } catch (error) {
-    if (errorCode(error) !== LOCK_NOT_AVAILABLE) throw error
+    // A transaction that inserted events lasts longer than the wait for it.
+    if (!database.dialect.isLocked(error)) throw error
     return false
   }
 }

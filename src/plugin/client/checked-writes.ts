@@ -1,6 +1,6 @@
 import type { GeneratedClient } from '../../database/generated-client.js'
 import { type FieldErrors, RuleValidationError, type WrongRow } from '../../ground/errors.js'
-import { Slices } from '../../ground/time/slices.js'
+import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
 import { type Description, type Extent, spelled, type Values } from '../../rules/description.js'
 import { changeToken, currentAuthor } from '../../rules/history/actor.js'
 import { interactiveTransaction, transactionClient } from './transaction-client.js'
@@ -72,7 +72,7 @@ export function checkedWrites(
 
   async function wrongRows(rows: readonly Values[], extent: Extent): Promise<WrongRow[]> {
     const wrong: WrongRow[] = []
-    const slices = new Slices()
+    const slices = new CooperativeYield()
     for (const [index, values] of rows.entries()) {
       const errors = errorsFor(values, extent)
       if (hasAny(errors)) wrong.push({ index, name: String(values[identity[0] ?? ''] ?? ''), errors })

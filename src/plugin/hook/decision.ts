@@ -18,7 +18,7 @@ import type { Records } from './records.js'
 
 /** Creates what all limits of the app have in common. */
 export function createChecks(components: HookComponents): CommonDependencies {
-  const { app, settings, addresses, places, responses } = components
+  const { app, settings, addresses, permits, responses } = components
   const { check, checkLeased } = createTimedChecks(components)
   return {
     // Whole milliseconds, whatever the host's clock returns.
@@ -26,10 +26,10 @@ export function createChecks(components: HookComponents): CommonDependencies {
     address: addresses.client,
     check,
     checkLeased,
-    underWay: (counter) => places.underWay.get(counter) ?? responses.underWay.get(counter),
+    pendingWrites: (counter) => permits.pending.get(counter) ?? responses.pending.get(counter),
     checkAhead: (asked, nowMs, waitedMs) => responses.checkAhead(asked, nowMs, waitedMs, check),
     storeTimeoutMs: settings.storeTimeoutMs,
-    takePlaces: (checked) => places.take(checked, check),
+    takePermits: (checked) => permits.take(checked, check),
     awaitResponse: (checked, reply) => responses.await(checked, reply),
     noteRefusal: createRefusalNotice(settings.onRefused, app.log),
     failed: (error) => app.log.error({ err: error }, 'Rate limit check failed: the request goes on without it'),

@@ -3,7 +3,7 @@ import type { RequestAddresses } from '../../http/client-address.js'
 import type { CodeCounters } from '../../http/code-counters.js'
 import type { ConditionReports } from '../../http/conditions.js'
 import type { RefusalBans } from '../../http/refusal-bans.js'
-import type { CountedResponses, HeldPlaces } from '../../http/request-end.js'
+import type { CountedResponses, HeldPermits } from '../../http/request-end.js'
 import type { RouterOptions } from '../../http/request-path.js'
 import type { Limiter } from '../../limiter/limiter.js'
 import type { EventLog } from '../../log/event-log.js'
@@ -19,7 +19,7 @@ export interface HookComponents {
   readonly addresses: RequestAddresses
   readonly limiter: Limiter
   readonly responses: CountedResponses
-  readonly places: HeldPlaces
+  readonly permits: HeldPermits
   readonly current: CurrentSnapshot
   readonly events: EventLog
   readonly counters: CodeCounters

@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import type { Steps } from '../../ground/time/slices.js'
+import type { Steps } from '../../ground/time/cooperative-yield.js'
 import { ConditionFacts } from '../../rules/conditions/condition-facts.js'
 import { TooMuchWork } from '../../rules/conditions/failure.js'
 import type { PathOptions } from '../../rules/patterns/path-patterns.js'

@@ -1,6 +1,6 @@
 import { clientText } from '../../clients/override-client.js'
 import type { Dialect, Query } from '../../database/dialect.js'
-import { Slices } from '../../ground/time/slices.js'
+import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
 import { enforcedColumns } from '../../rules/description.js'
 import { OVERRIDES, type Override, type OverrideRow, parseOverride } from '../../rules/overrides/override.js'
 
@@ -43,7 +43,7 @@ export async function countEndedPasses(
     if (override !== undefined) ended.add(passIdentity(override))
   }
 
-  const slices = new Slices()
+  const slices = new CooperativeYield()
   if (ended.size > 0) {
     for (const override of inForce()) {
       ended.delete(passIdentity(override))

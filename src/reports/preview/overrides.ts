@@ -3,7 +3,7 @@ import { type AddressPrivacy, PSEUDONYM } from '../../clients/address-privacy.js
 import { NetworkTable } from '../../clients/network.js'
 import { clientText } from '../../clients/override-client.js'
 import type { Dialect, Query } from '../../database/dialect.js'
-import { Slices, type Steps } from '../../ground/time/slices.js'
+import { CooperativeYield, type Steps } from '../../ground/time/cooperative-yield.js'
 import type { RejectedRow } from '../../rules/load-log.js'
 import { OverrideReader } from '../../rules/overrides/override-reader.js'
 import type { ActiveOverride, OverrideSet } from '../../rules/overrides/override-set.js'
@@ -79,7 +79,7 @@ async function findNetworks(overrides: OverrideSet, privacy: AddressPrivacy | un
   const addresses = new Map<string, string>()
   let hasNetworks = false
   let areAllKnown = true
-  const slices = new Slices()
+  const slices = new CooperativeYield()
   for (const { client } of overrides.all()) {
     if (slices.over()) await slices.pause()
     if (client.kind !== 'ip') continue

@@ -3,7 +3,7 @@ import type { Database } from '../../database/database.js'
 import type { Query } from '../../database/dialect.js'
 import { type FieldErrors, InvalidSettingError, RuleValidationError } from '../../ground/errors.js'
 import { type Clock, HOUR_MS } from '../../ground/time/clock.js'
-import { Slices } from '../../ground/time/slices.js'
+import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
 import { isRate, type Policy } from '../../limiter/algorithm.js'
 import { windowStartMs } from '../../limiter/period.js'
 import { defaultsFor, type Values } from '../../rules/description.js'
@@ -132,7 +132,7 @@ async function replayLog({ database, requestPath, newCounter }: PreviewDependenc
     toClient,
     override: (event, path) => overrides.verdict(event, path),
   })
-  const slices = new Slices()
+  const slices = new CooperativeYield()
   let read = 0
   for await (const page of eventPages(query, dialect, fromMs, untilMs)) {
     for (const event of page) {

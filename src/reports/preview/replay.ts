@@ -1,7 +1,7 @@
 import { METHODS } from 'node:http'
 import { MAX_PATH_LENGTH } from '../../ground/storable.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
-import type { Steps } from '../../ground/time/slices.js'
+import type { Steps } from '../../ground/time/cooperative-yield.js'
 import type { Decision, Policy } from '../../limiter/algorithm.js'
 import { refusalPolicy } from '../../rules/ban.js'
 import type { Rule } from '../../rules/rule.js'

@@ -1,5 +1,5 @@
 import { RuleDocumentError } from '../../ground/errors.js'
-import { Slices } from '../../ground/time/slices.js'
+import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
 import {
   type Description,
   defaultsFor,
@@ -76,7 +76,7 @@ async function validateEntries<Table extends FieldTable, Identity extends keyof 
   const defaults = defaultsFor(description.fields)
   const entries: Entry<Table>[] = []
   const locations = new Map<string, string>()
-  const slices = new Slices()
+  const slices = new CooperativeYield()
   for (const [index, value] of given.entries()) {
     const location = `${description.list}[${index}]`
     if (isEnough()) {

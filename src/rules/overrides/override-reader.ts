@@ -1,7 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Dialect, Query } from '../../database/dialect.js'
 import { errorMessage } from '../../ground/errors.js'
-import { Slices } from '../../ground/time/slices.js'
+import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
 import { bannedAtSql } from '../ban.js'
 import { enforcedColumns, enforcedFields } from '../description.js'
 import type { RecordedChange, RejectedRow } from '../load-log.js'
@@ -119,7 +119,7 @@ export class OverrideReader {
       if (rows.length < PAGE_SIZE) break
       await setImmediate()
     }
-    const slices = new Slices()
+    const slices = new CooperativeYield()
     for (const id of this.#rows.keys()) {
       if (!found.has(id)) read.set(id, null)
       if (slices.over()) await slices.pause()
@@ -172,7 +172,7 @@ export class OverrideReader {
   /** Creates the set from what was read, in slices; returns the same set where nothing changed. */
   async apply(): Promise<OverrideSet> {
     const changes = new Map<number, ActiveOverride | null>()
-    const slices = new Slices()
+    const slices = new CooperativeYield()
     for (const [id, row] of this.#read) {
       if (row === null) this.#remove(id, changes)
       else if (!isSameRow(this.#rows.get(id), row)) this.#put(row, changes)

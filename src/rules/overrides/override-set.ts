@@ -1,7 +1,7 @@
 import { NetworkTable, networksMeet, wholeBits } from '../../clients/network.js'
 import { clientText, type OverrideClient } from '../../clients/override-client.js'
 import { rememberClients } from '../../ground/remember.js'
-import { Slices } from '../../ground/time/slices.js'
+import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
 import { type PathOptions, PathPatterns } from '../patterns/path-patterns.js'
 import { patternSize } from '../patterns/pattern.js'
 import { type RequestWork, SHORT_LENGTH, takeWork } from '../patterns/work.js'
@@ -62,7 +62,7 @@ export class OverrideSet {
       return new OverrideSet(this.#patterns, this.#built, new Map([...this.#changes, ...changes]))
     }
     const built = new OverrideTable()
-    const slices = new Slices()
+    const slices = new CooperativeYield()
     for (const override of this.all()) {
       if (!changes.has(override.id)) built.add(override)
       if (slices.over()) await slices.pause()

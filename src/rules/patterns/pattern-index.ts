@@ -1,4 +1,4 @@
-import { Slices } from '../../ground/time/slices.js'
+import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
 import { patternSize } from './pattern.js'
 import { FRAGMENT_LENGTH, PatternFragments } from './pattern-fragments.js'
 import {
@@ -68,7 +68,7 @@ export class PatternIndex {
     caseSensitive: boolean,
     previous: PatternIndex | undefined,
   ): Promise<PatternIndex> {
-    const slices = new Slices()
+    const slices = new CooperativeYield()
     const index = new PatternIndex(caseSensitive)
     const known = previous !== undefined && previous.#caseSensitive === caseSensitive ? previous : undefined
     for (const _step of index.#buildCompiled(patterns, known)) if (slices.over()) await slices.pause()

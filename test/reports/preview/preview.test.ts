@@ -3,7 +3,7 @@ import { describe, type TestContext, test } from 'node:test'
 import fc from 'fast-check'
 import { InvalidSettingError, RuleValidationError } from '../../../src/ground/errors.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../../src/ground/time/clock.js'
-import { Slices, type Steps } from '../../../src/ground/time/slices.js'
+import { CooperativeYield, type Steps } from '../../../src/ground/time/cooperative-yield.js'
 import type { RuleCandidate } from '../../../src/index.js'
 import { RATE_ALGORITHMS, type RateAlgorithm } from '../../../src/limiter/algorithm.js'
 import { createReference } from '../../../src/limiter/conformance/conformance-traces.js'
@@ -894,7 +894,7 @@ describe('a preview lets requests through meanwhile', () => {
     // Each look at the clock finds more than a slice.
     let nowMs = performance.now()
     t.mock.method(performance, 'now', () => (nowMs += 10))
-    const { mock } = t.mock.method(Slices.prototype, 'pause')
+    const { mock } = t.mock.method(CooperativeYield.prototype, 'pause')
     const overrides = await readOverrides(database.query, database.dialect, router, NOW_MS)
     assert.ok(mock.callCount() >= 2 * count, `other work could run ${mock.callCount()} times`)
     const work = overrides.verdict({ ...logged, client: 'ip:198.51.100.0/24' }, '/api/x')

@@ -7,7 +7,7 @@ import { Compile } from 'typebox/schema'
 import { Database } from '../../../src/database/database.js'
 import { InvalidSettingError, RuleDocumentError } from '../../../src/ground/errors.js'
 import { PACKAGE_ROOT } from '../../../src/ground/package-root.js'
-import { Slices } from '../../../src/ground/time/slices.js'
+import { CooperativeYield } from '../../../src/ground/time/cooperative-yield.js'
 import { exportRules, type ImportOptions, importRules } from '../../../src/rules/exchange/exchange.js'
 import { asActor } from '../../../src/rules/history/actor.js'
 import { startApp } from '../../support/build-app.js'
@@ -237,7 +237,7 @@ forEachDatabase((provider, open) => {
       // Each look at the clock finds a millisecond more: a slice is over after eight steps.
       let nowMs = performance.now()
       const clocked = t.mock.method(performance, 'now', () => ++nowMs)
-      const { mock } = t.mock.method(Slices.prototype, 'pause')
+      const { mock } = t.mock.method(CooperativeYield.prototype, 'pause')
       await imported({ rules: [LOGIN] })
       clocked.mock.restore()
       assert.ok(mock.callCount() > 10, `other work could run ${mock.callCount()} times`)

@@ -4,7 +4,7 @@ import { describe, test } from 'node:test'
 import fc from 'fast-check'
 import { RE2JS } from 're2js'
 import { loadModule } from '../../../src/ground/package-root.js'
-import { Slices } from '../../../src/ground/time/slices.js'
+import { CooperativeYield } from '../../../src/ground/time/cooperative-yield.js'
 import { parseCandidate } from '../../../src/reports/preview/preview.js'
 import type { PathOptions } from '../../../src/rules/patterns/path-patterns.js'
 import { PatternIndex } from '../../../src/rules/patterns/pattern-index.js'
@@ -278,8 +278,8 @@ describe('a rule set', () => {
   test('that is compiled lets the event loop go on after each pattern, whatever is done with it', async (t) => {
     const patterns = Array.from({ length: 200 }, (_, place) => `^/[a-z]+/customers/n${place}/orders(/|$)`)
     const before = await PatternIndex.compile(patterns, true, undefined)
-    t.mock.method(Slices.prototype, 'over', () => true)
-    const pause = t.mock.method(Slices.prototype, 'pause', async () => undefined)
+    t.mock.method(CooperativeYield.prototype, 'over', () => true)
+    const pause = t.mock.method(CooperativeYield.prototype, 'pause', async () => undefined)
     await PatternIndex.compile([...patterns.slice(1), '^/[a-z]+/customers/other/orders(/|$)'], true, before)
     // Added, grouped, given a part, put to others with it, and grouped with them.
     assert.ok(pause.mock.callCount() >= 5 * patterns.length, `${pause.mock.callCount()} pauses`)

@@ -188,7 +188,7 @@ CREATE INDEX "rate_limit_leaky_bucket_expires_at_idx" ON "rate_limit_leaky_bucke
 CREATE INDEX "rate_limit_concurrency_expires_at_idx" ON "rate_limit_concurrency"("expires_at");
 
 -- What follows advances counters that list their windows, by the rules of `limiter/`: from the stored numbers and the
--- asked ones, the number of checks, the cost of each, and the time, to the numbers to store. `listed-counter.ts` has the
+-- asked ones, the number of checks, the cost of each, and the time, to the numbers to store. `windows-text.ts` has the
 -- form. Stored numbers of another form, or too large to calculate with, which only other statements can have written, are
 -- none: they would fail all other counters. So is a window that begins more than an hour and more than its period after
 -- now, as `latestStartMs` says.

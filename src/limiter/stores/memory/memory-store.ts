@@ -1,7 +1,7 @@
 import { latestStartMs, SECOND_MS } from '../../../ground/time/clock.js'
 import { type Check, type Decision, isRate, type RatePolicy, type Settlement } from '../../algorithm.js'
 import { type ConcurrencyCounter, checkConcurrency, settleConcurrency } from '../../concurrency.js'
-import { Rounds } from '../../rounds.js'
+import { CyclicIterator } from '../../cyclic-iterator.js'
 import type { Store } from '../store.js'
 import { formFor, type MemoryCounter, newEntry } from './memory-entry.js'
 
@@ -30,11 +30,11 @@ export class MemoryStore implements Store {
   readonly #maxKeys: number
   // Insertion order is the order of eviction.
   readonly #counters = new Map<string, MemoryCounter>()
-  readonly #oldest = new Rounds(this.#counters)
-  readonly #next = new Rounds(this.#counters)
+  readonly #oldest = new CyclicIterator(this.#counters)
+  readonly #next = new CyclicIterator(this.#counters)
   /** The counters of refused clients that have made room for others. */
   readonly #refused = new Map<string, MemoryCounter>()
-  readonly #nextRefused = new Rounds(this.#refused)
+  readonly #nextRefused = new CyclicIterator(this.#refused)
   readonly #permits = new MemoryPermits()
 
   constructor({ maxKeys = 100_000 }: MemoryStoreOptions = {}) {
@@ -188,7 +188,7 @@ const INSPECTIONS = 2
  */
 class MemoryPermits {
   readonly #counters = new Map<string, ConcurrencyCounter>()
-  readonly #next = new Rounds(this.#counters)
+  readonly #next = new CyclicIterator(this.#counters)
 
   get size(): number {
     return this.#counters.size

@@ -16,7 +16,7 @@ import {
   toAdmission,
   totalCost,
 } from '../groups.js'
-import { readNumbers, splitNumbers } from '../listed-counter.js'
+import { readNumbers, splitNumbers } from '../numbers-text.js'
 
 /** The script's input for one counter. */
 export interface ScriptCall {

@@ -4,12 +4,18 @@ import type { Dialect } from '../../../database/dialect.js'
 import { latestStartMs } from '../../../ground/time/clock.js'
 import { decideConcurrencyInOrder } from '../../concurrency.js'
 import { assignDecisions, type CheckGroup, sameLimitAndCost } from '../groups.js'
-import { byKey, type CounterTable, lockedRows } from './counter-table.js'
-import { PERMITS_PATTERN } from './permits-text.js'
+import { byKey, type CounterTable, lockedRows } from './counter-statements.js'
 
 const NAME = 'rate_limit_concurrency'
 
-interface PlacesRow {
+const NUMBER = '-?[0-9]{1,16}'
+/** Its identity, its end, its cost, and in a new counter a number more. */
+const PERMIT = `\\[${NUMBER}(?:, ?${NUMBER}){2,3}\\]`
+
+/** A regular expression that both JavaScript and PostgreSQL read: statements of others may have written anything. */
+const PERMITS_PATTERN = `^\\[(?:${PERMIT}(?:, ?${PERMIT})*)?\\]$`
+
+interface PermitsRow {
   readonly key: string
   readonly used: number
   readonly granted: number
@@ -30,7 +36,7 @@ export function concurrencyTable(dialect: Dialect): CounterTable {
         const used = permits.reduce((sum, [, , cost]) => sum + cost, 0)
         return [key, group.first.policy.periodMs, used, permits]
       })
-      for (const { key, used, granted } of await query<PlacesRow>(advance, [
+      for (const { key, used, granted } of await query<PermitsRow>(advance, [
         JSON.stringify(rows),
         nowMs,
         latestStartMs(nowMs),
@@ -78,7 +84,7 @@ function advanceSql(dialect: Dialect): string {
     SELECT ${dialect.jsonField(0, 'text')}, ${field(1)}, ${field(2)}, ${field(2)}, ${nowMs} + ${field(1)},
       CASE WHEN ${field(2)} > 0 THEN ${nowMs} + ${field(1)} ELSE 0 END, ${dialect.jsonField(3, 'text')},
       ${dialect.fromMs(`${nowMs} + ${field(1)}`)}, ${now}, ${now}
-    FROM ${dialect.jsonRows()} WHERE ${dialect.lazily}
+    FROM ${dialect.jsonRows()} WHERE ${dialect.asynchronousCommit}
     ON CONFLICT (key) DO UPDATE SET
       (period_ms, used, granted, first_ms, last_ms, permits, expires_at, updated_at) =
       (WITH moment AS MATERIALIZED

@@ -3,14 +3,14 @@ import { Database, databaseFor } from '../../../database/database.js'
 import { bumpRevision, readRevision } from '../../../database/revision.js'
 import { counterKey, validateNamespace } from '../../../ground/storable.js'
 import type { Algorithm, Check, Decision, Settlement } from '../../algorithm.js'
-import { PartlyDecidedError } from '../../partly-decided.js'
+import { PartlyDecidedError } from '../../batch-store.js'
 import { type CheckGroup, groupChecks, SETTLING } from '../groups.js'
 import type { Store } from '../store.js'
 import { concurrencyTable } from './concurrency-table.js'
-import { allDone, type CounterTable, lockedKeysSql } from './counter-table.js'
+import { allDone, type CounterTable, lockedKeysSql } from './counter-statements.js'
 import { fixedWindowTable } from './fixed-window-table.js'
-import { listedTable } from './listed-table.js'
 import { SQLITE_FUNCTIONS } from './sqlite-functions.js'
+import { windowsTable } from './windows-table.js'
 
 export interface DatabaseStoreOptions {
   /** A URL, or a client made by `createRateLimitClient`, which stays open when the store is closed. */
@@ -48,12 +48,15 @@ export class DatabaseStore implements Store {
       typeof database === 'object' ? databaseFor(database) : new Database(database, schema, SQLITE_FUNCTIONS)
     const prefix = namespace === undefined ? '' : `${namespace}|`
     this.#storedKey = (key) => counterKey(prefix + key)
-    const dialect = { ...this.#database.dialect, lazily: this.#database.dialect.lazilyWithin(lockTimeoutMs) }
+    const dialect = {
+      ...this.#database.dialect,
+      asynchronousCommit: this.#database.dialect.asynchronousCommitWithin(lockTimeoutMs),
+    }
     this.#tables = {
       fixed_window: fixedWindowTable(dialect),
-      sliding_window: listedTable(dialect, 'sliding_window'),
-      token_bucket: listedTable(dialect, 'token_bucket'),
-      leaky_bucket: listedTable(dialect, 'leaky_bucket'),
+      sliding_window: windowsTable(dialect, 'sliding_window'),
+      token_bucket: windowsTable(dialect, 'token_bucket'),
+      leaky_bucket: windowsTable(dialect, 'leaky_bucket'),
       concurrency: concurrencyTable(dialect),
     }
     this.concurrency = dialect.writeConcurrency

@@ -6,7 +6,6 @@ import { decideFixedWindow, settledStartMs } from '../../fixed-window.js'
 import { windowEndMs, windowStartMs } from '../../period.js'
 import { WINDOW_CHECKS, writeFixedWindow } from '../../windows.js'
 import { samePeriod, totalCost } from '../groups.js'
-import { LISTED_FORMS, readListed } from '../listed-counter.js'
 import {
   type AdvanceStatement,
   advanceGroups,
@@ -18,8 +17,9 @@ import {
   loweredSql,
   settlementRows,
   settlementSql,
-} from './counter-table.js'
-import { type ListedRow, type ListedWindows, listedStatement, settledWindowSql } from './listed-table.js'
+} from './counter-statements.js'
+import { settledWindowSql, type WindowsRow, type WindowsSql, windowsStatement } from './windows-table.js'
+import { parseWindows, WINDOW_LAYOUTS } from './windows-text.js'
 
 interface FixedWindowRow {
   readonly key: string
@@ -40,7 +40,7 @@ export function fixedWindowTable(dialect: Dialect): CounterTable {
     ...(dialect.writesUnchangedIndexes ? [createPlainStatement(goOnSql(dialect))] : []),
     createPlainStatement(advanceSql(dialect)),
   ]
-  const severalStatement = listedStatement(dialect, listedWindows(dialect))
+  const severalStatement = windowsStatement(dialect, listedWindows(dialect))
   const [plainSql, settleSql] = [makePlainSql(dialect), settleFixedWindowsSql(dialect)]
   return {
     name: NAME,
@@ -104,7 +104,7 @@ function createPlainStatement(sql: string): AdvanceStatement<FixedWindowRow> {
   }
 }
 
-function listedWindows(dialect: Dialect): ListedWindows {
+function listedWindows(dialect: Dialect): WindowsSql {
   const [start, end] = [dialect.toMs('c.window_start'), dialect.toMs('c.window_end')]
   return {
     advance: 'rate_limit_fixed_windows',
@@ -144,7 +144,7 @@ function insertSql(dialect: Dialect, source: string, values: NewCounter): string
   const now = dialect.fromMs('$2')
   return `INSERT INTO ${dialect.table(NAME)} AS c (key, count, window_start, window_end, created_at, updated_at, windows)
     SELECT ${key}, ${count}, ${dialect.fromMs(startMs)}, ${dialect.fromMs(endMs)}, ${now}, ${now}, ${windows}
-    FROM ${source} WHERE ${dialect.lazily}`
+    FROM ${source} WHERE ${dialect.asynchronousCommit}`
 }
 
 /** Returns SQL for whether a counter's window goes on. */
@@ -198,8 +198,8 @@ function makePlainSql(dialect: Dialect): string {
     WHERE c.key = rows.key AND ${dialect.listText('rows.windows')} = rows.seen`
 }
 
-function toPlainRow({ key, windows }: ListedRow, index: number): readonly (number | string)[] {
-  const [first = []] = readListed(LISTED_FORMS.rate_limit_fixed_windows, windows).windows
+function toPlainRow({ key, windows }: WindowsRow, index: number): readonly (number | string)[] {
+  const [first = []] = parseWindows(WINDOW_LAYOUTS.rate_limit_fixed_windows, windows).windows
   return [key, index, windows, ...first]
 }
 

@@ -2,7 +2,7 @@
  * Iterates over a map round after round, in the order of insertion. It keeps its iterator between uses: a new one would
  * step over every deleted entry, one by one.
  */
-export class Rounds<Key, Value> {
+export class CyclicIterator<Key, Value> {
   readonly #map: ReadonlyMap<Key, Value>
   #entries: Iterator<[Key, Value]>
 

@@ -4,7 +4,6 @@ import type { Algorithm, Decision, Policy, Settlement, Window } from '../../algo
 import { windowStartMs } from '../../period.js'
 import { WINDOW_CHECKS, type WindowNumbers, writeBucket, writeSlidingWindow } from '../../windows.js'
 import { type CheckGroup, replayChecks, sameLimitAndCost, toAdmission } from '../groups.js'
-import { LISTED_FORMS, type ListedName, readListed, SETTLE_WINDOW, writeListed } from '../listed-counter.js'
 import {
   type AdvanceStatement,
   advanceGroups,
@@ -12,13 +11,14 @@ import {
   type CounterTable,
   settlementRows,
   settlementSql,
-} from './counter-table.js'
+} from './counter-statements.js'
+import { formatWindows, parseWindows, SETTLE_WINDOW, WINDOW_LAYOUTS, type WindowsFunction } from './windows-text.js'
 
-type ListedAlgorithm = Exclude<Algorithm, 'fixed_window' | 'concurrency'>
+type WindowsAlgorithm = Exclude<Algorithm, 'fixed_window' | 'concurrency'>
 
-export function listedTable(dialect: Dialect, algorithm: ListedAlgorithm): CounterTable {
+export function windowsTable(dialect: Dialect, algorithm: WindowsAlgorithm): CounterTable {
   const name = `rate_limit_${algorithm}`
-  const statement = listedStatement(dialect, {
+  const statement = windowsStatement(dialect, {
     ...(algorithm === 'sliding_window' ? SLIDING_WINDOWS : BUCKETS),
     checkWindows: WINDOW_CHECKS[algorithm],
     insert: insertSql(dialect, name),
@@ -45,7 +45,7 @@ export function listedTable(dialect: Dialect, algorithm: ListedAlgorithm): Count
   }
 }
 
-const SLIDING_WINDOWS: Pick<ListedWindows, 'advance' | 'open'> = {
+const SLIDING_WINDOWS: Pick<WindowsSql, 'advance' | 'open'> = {
   advance: 'rate_limit_sliding_windows',
   open({ periodMs }: Window, current: number, nowMs: number): [WindowNumbers, number] {
     const cellStartMs = windowStartMs(periodMs, nowMs)
@@ -54,7 +54,7 @@ const SLIDING_WINDOWS: Pick<ListedWindows, 'advance' | 'open'> = {
   },
 }
 
-const BUCKETS: Pick<ListedWindows, 'advance' | 'open'> = {
+const BUCKETS: Pick<WindowsSql, 'advance' | 'open'> = {
   advance: 'rate_limit_buckets',
   open({ limit, periodMs }: Window, used: number, nowMs: number): [WindowNumbers, number] {
     return [writeBucket({ periodMs, checkedMs: nowMs, drainLimit: limit, used, fraction: 0 }), nowMs + periodMs]
@@ -68,7 +68,7 @@ function insertSql(dialect: Dialect, name: string): string {
   return `INSERT INTO ${dialect.table(name)} AS c (key, used, asked, cost, expires_at, created_at, updated_at, windows)
     SELECT ${dialect.jsonField(0, 'text')}, ${field(1)}, ${field(2)}, ${field(3)}, ${dialect.fromMs(field(4))}, ${now}, ${now},
       ${dialect.jsonField(5, 'bigint[]')}
-    FROM ${dialect.jsonRows()} WHERE ${dialect.lazily}`
+    FROM ${dialect.jsonRows()} WHERE ${dialect.asynchronousCommit}`
 }
 
 /** Returns SQL with the rules of `settleSlidingWindow`. */
@@ -85,9 +85,9 @@ function forgottenMs({ forgottenAtMs = 0 }: Settlement): number {
 }
 
 /** How a table stores counters that list their windows. */
-export interface ListedWindows {
+export interface WindowsSql {
   /** The database's function that advances them. */
-  readonly advance: ListedName
+  readonly advance: WindowsFunction
   readonly checkWindows: (typeof WINDOW_CHECKS)['fixed_window']
   /** The part of the statement that inserts new rows. */
   readonly insert: string
@@ -109,25 +109,25 @@ export interface ListedWindows {
   readonly toInput: (group: CheckGroup, nowMs: number, lasting: Window, expiresMs: number) => readonly number[]
 }
 
-export interface ListedRow {
+export interface WindowsRow {
   readonly key: string
   readonly windows: string
 }
 
 /** Returns the statement that advances counters which list their windows. */
-export function listedStatement(dialect: Dialect, listed: ListedWindows): AdvanceStatement<ListedRow> {
+export function windowsStatement(dialect: Dialect, listed: WindowsSql): AdvanceStatement<WindowsRow> {
   return {
-    sql: listedSql(dialect, listed),
+    sql: advanceSql(dialect, listed),
     toParameters(sorted, nowMs) {
       const toInput = createInput(listed, nowMs)
       return [JSON.stringify(sorted.map(([key, group]) => [key, ...toInput(group)])), nowMs]
     },
-    answer: (row, group, nowMs) => answerListed(listed, row, group, nowMs),
+    answer: (row, group, nowMs) => decideGroup(listed, row, group, nowMs),
   }
 }
 
 /** Creates the function that returns the statement's input for one counter, after its key. */
-function createInput({ advance, toAsked, open, toInput }: ListedWindows, nowMs: number) {
+function createInput({ advance, toAsked, open, toInput }: WindowsSql, nowMs: number) {
   // Most counters of a batch are asked alike.
   let [policy, asked, cost]: [Policy | undefined, number, number] = [undefined, 0, 0]
   let input: readonly (number | string)[] = []
@@ -143,28 +143,28 @@ function createInput({ advance, toAsked, open, toInput }: ListedWindows, nowMs: 
       if (expiresMs > lastMs) [lasting, lastMs] = [window, expiresMs]
       return numbers
     })
-    const list = writeListed(LISTED_FORMS[advance], admitted, opened, { ...policy, windows })
+    const list = formatWindows(WINDOW_LAYOUTS[advance], admitted, opened, { ...policy, windows })
     input = [...toInput(group, nowMs, lasting, lastMs), list]
     return input
   }
 }
 
 /** Decides the checks of a group from the list that the statement stored. */
-function answerListed(
-  { advance, checkWindows, toAsked }: ListedWindows,
-  { windows }: ListedRow,
+function decideGroup(
+  { advance, checkWindows, toAsked }: WindowsSql,
+  { windows }: WindowsRow,
   group: CheckGroup,
   nowMs: number,
 ): Decision[] {
-  const form = LISTED_FORMS[advance]
-  const locked = readListed(form, windows)
+  const form = WINDOW_LAYOUTS[advance]
+  const locked = parseWindows(form, windows)
   const used = locked.admitted * toAsked(group).cost
   for (const numbers of locked.windows) numbers[form.use] = (numbers[form.use] ?? 0) - used
   return replayChecks(checkWindows, locked.windows, group, nowMs)
 }
 
 /** Returns a statement that takes the counters of any policies as JSON in `$1`, and the time in `$2`. */
-function listedSql(dialect: Dialect, { advance, insert, checks, stored, use, expiry }: ListedWindows): string {
+function advanceSql(dialect: Dialect, { advance, insert, checks, stored, use, expiry }: WindowsSql): string {
   const windows = `${dialect.table(advance)}(${stored}, excluded.windows, ${checks}, ${dialect.whole('$2')})`
   return `${insert}
     ON CONFLICT (key) DO UPDATE SET (${use}, ${expiry}, updated_at, windows) =
@@ -180,11 +180,11 @@ function listedSql(dialect: Dialect, { advance, insert, checks, stored, use, exp
  */
 export function settledWindowSql(
   dialect: Dialect,
-  advance: ListedName,
+  advance: WindowsFunction,
   windows: string,
   start: string,
   number: number,
 ): string {
-  const { size } = LISTED_FORMS[advance]
+  const { size } = WINDOW_LAYOUTS[advance]
   return `${dialect.table(SETTLE_WINDOW)}(${windows}, ${size}, ${number}, settled.period, ${start}, settled.given)`
 }

@@ -78,7 +78,7 @@ export function byKey([a]: readonly [string, unknown], [b]: readonly [string, un
 export function lockedRows(dialect: Dialect, name: string, fields: string): string {
   return `(SELECT locked.*, ${fields}
       FROM ${dialect.jsonRows()} JOIN ${dialect.table(name)} AS locked ON locked.key = ${dialect.jsonField(0, 'text')}
-      WHERE ${dialect.lazily} ORDER BY ${dialect.jsonField(1, 'bigint')} ${dialect.lockRows})`
+      WHERE ${dialect.asynchronousCommit} ORDER BY ${dialect.jsonField(1, 'bigint')} ${dialect.lockRows})`
 }
 
 /**

@@ -10,7 +10,7 @@ const MAX_LIMIT = 2_147_483_647
  * Returns the check of cost 0 that is allowed exactly when the given one would be. Such checks answer for a cost of 1:
  * for a higher one the limits are lower.
  */
-export function toQuestion({ key, policy, cost }: Check): Check {
+export function toPeek({ key, policy, cost }: Check): Check {
   const lowered = cost === 1 ? policy : withLimits(policy, ({ limit }) => Math.max(0, limit - cost + 1))
   return { key, policy: lowered, cost: 0 }
 }
@@ -19,7 +19,7 @@ export function toQuestion({ key, policy, cost }: Check): Check {
  * Returns the check that uses a cost also beyond the limit, since its request was let through. Fixed windows count in
  * any case; a bucket holds no more than its limit.
  */
-export function toUse(check: Check): Check {
+export function toCharge(check: Check): Check {
   if (check.policy.algorithm !== 'sliding_window') return check
   return { ...check, policy: withLimits(check.policy, () => MAX_LIMIT) }
 }

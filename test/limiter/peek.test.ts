@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fc from 'fast-check'
-import { toDecision, toQuestion, toUse } from '../../src/limiter/ahead.js'
 import { type Check, RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
+import { toCharge, toDecision, toPeek } from '../../src/limiter/peek.js'
 import { parseRate, toPolicy } from '../../src/limiter/rate.js'
 import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
 
@@ -27,7 +27,7 @@ for (const algorithm of RATE_ALGORITHMS) {
         for (const { afterMs, cost, rate, uses } of steps) {
           nowMs += afterMs
           const check: Check = { key: rate, policy: toPolicy(algorithm, parseRate(rate)), cost }
-          const { resetMs: _, windows, ...foretold } = toDecision(check, asked.checkOne(toQuestion(check), nowMs))
+          const { resetMs: _, windows, ...foretold } = toDecision(check, asked.checkOne(toPeek(check), nowMs))
           assert.equal(foretold.allowed, foretold.count <= foretold.limit)
           if (windows !== undefined) {
             const { limit, remaining } = foretold
@@ -55,8 +55,8 @@ test('what was let through beyond the limit is used, also in a sliding window', 
     for (const rate of ['5/m', '5/m, 100/h']) {
       const store = new MemoryStore()
       const check: Check = { key: 'a', policy: toPolicy(algorithm, parseRate(rate)), cost: 3 }
-      for (let times = 0; times < 4; times++) store.checkOne(toUse(check), NOW_MS)
-      assert.equal(toDecision(check, store.checkOne(toQuestion(check), NOW_MS)).count, 15)
+      for (let times = 0; times < 4; times++) store.checkOne(toCharge(check), NOW_MS)
+      assert.equal(toDecision(check, store.checkOne(toPeek(check), NOW_MS)).count, 15)
     }
   }
 })
