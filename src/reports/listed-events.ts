@@ -37,6 +37,7 @@ export interface ListedEvent extends EventPosition {
   readonly method: string
   readonly path: string
   readonly client: string
+  readonly key: string
   readonly policy: string
   /** As of `ClientEvent`. */
   readonly outcome: string
@@ -66,7 +67,8 @@ export function listEvents(
     const lists = listsFor(filter, found)
     if (lists === undefined) {
       const parameters = new Parameters()
-      return readEvents(snapshot, conditionsFor(snapshot, filter, found, before, parameters), parameters, limit)
+      const conditions = conditionsFor(snapshot, filter, found, before, parameters)
+      return selectEvents(snapshot, conditions, NEWEST_FIRST, parameters, limit)
     }
     const positions = await readPositions(
       snapshot,
@@ -76,16 +78,16 @@ export function listEvents(
     )
     const parameters = new Parameters()
     const ids = parameters.add(JSON.stringify(positions.map(({ id }) => id)))
-    return readEvents(snapshot, [snapshot.dialect.isOneOf('id', ids, 'bigint')], parameters, limit)
+    return selectEvents(snapshot, [snapshot.dialect.isOneOf('id', ids, 'bigint')], NEWEST_FIRST, parameters, limit)
   }
 }
 
 /** Finds one event; undefined where the log does not have it, or no longer. */
-export function loggedEvent(id: number): Report<ListedEvent | undefined> {
+export function eventById(id: number): Report<ListedEvent | undefined> {
   return async (snapshot) => {
     const parameters = new Parameters()
     const isIt = `id = ${snapshot.dialect.whole(parameters.add(id))}`
-    const [event] = await readEvents(snapshot, [isIt], parameters, 1)
+    const [event] = await selectEvents(snapshot, [isIt], NEWEST_FIRST, parameters, 1)
     return event
   }
 }
@@ -162,15 +164,17 @@ export function followsPosition(timestamp: string, id: string): string {
   return `"timestamp" <= ${timestamp} AND ("timestamp" < ${timestamp} OR id < ${id})`
 }
 
-function readEvents(
-  { query, dialect }: LogSnapshot,
+/** Reads events that pass some conditions. */
+export function selectEvents(
+  { query, dialect }: Pick<LogSnapshot, 'query' | 'dialect'>,
   conditions: readonly string[],
+  order: string,
   parameters: Parameters,
   limit: number,
 ): Promise<ListedEvent[]> {
   return query<ListedEvent>(
     `SELECT ${COLUMNS} FROM ${dialect.table('rate_limit_event')}
-     WHERE ${conditions.join(' AND ')} ${NEWEST_FIRST} LIMIT ${parameters.add(limit)}`,
+     WHERE ${conditions.join(' AND ')} ${order} LIMIT ${parameters.add(limit)}`,
     parameters.values,
   )
 }

@@ -1,6 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { errorMessage, InvalidSettingError } from '../../ground/errors.js'
-import { type ListedEvent, loggedEvent } from '../../reports/listed-events.js'
+import { eventById, type ListedEvent } from '../../reports/listed-events.js'
 import { lastParameter, type RequestedTrial, requestedTrial } from '../shell/request-query.js'
 import { fromDatabase } from '../shell/staff-errors.js'
 import { may } from '../shell/staff-member.js'
@@ -41,7 +41,7 @@ export function registerExplainRoutes({ app, internals, pages, mount, read }: Pa
   /** Returns the event that the address names, where it is of the request that the address has: anybody can make one up. */
   async function findEvent(field: (name: string) => string): Promise<ListedEvent | undefined> {
     const id = field('event')
-    const event = EVENT_ID.test(id) ? await read(loggedEvent(Number(id))) : undefined
+    const event = EVENT_ID.test(id) ? await read(eventById(Number(id))) : undefined
     return event && trialFields(event).every(([name, value]) => field(name) === value) ? event : undefined
   }
 

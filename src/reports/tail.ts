@@ -1,0 +1,105 @@
+/** The latest events of the log, and those that are written from now on. */
+import type { Database } from '../database/database.js'
+import { SECOND_MS } from '../ground/time/clock.js'
+import { type ClientSearch, isFound } from './client-search.js'
+import { Parameters } from './filter.js'
+import { followsPosition, type ListedEvent, NEWEST_FIRST, selectEvents } from './listed-events.js'
+
+type EventTable = Pick<Database, 'query' | 'dialect'>
+
+/** The events to show. An undefined field excludes none. */
+interface TailFilter {
+  readonly search?: ClientSearch | undefined
+  readonly policy?: string | undefined
+  /** The beginning of the path. */
+  readonly path?: string | undefined
+  /** Whether only refused requests are shown. */
+  readonly refused?: boolean | undefined
+}
+
+const PAGE_SIZE = 1_000
+/** The most events that a search for the latest ones reads. */
+const MAX_READ = 1_000_000
+/** Transactions of PostgreSQL may end in another order than that of their ids: for so long a lower id is still read. */
+const LATE_MS = 10 * SECOND_MS
+
+/** Creates the test whether an event passes a filter. */
+export function createEventTest({ search, policy, path, refused }: TailFilter): (event: ListedEvent) => boolean {
+  return (event) =>
+    (search === undefined || isFound(search, event)) &&
+    (policy === undefined || event.policy === policy) &&
+    (path === undefined || event.path.startsWith(path)) &&
+    !(refused && event.allowed)
+}
+
+/** Returns the highest id of the log; 0 where it is empty. */
+export async function readNewestId({ dialect, query }: EventTable): Promise<number> {
+  const [newest] = await query<{ id: number | null }>(`SELECT MAX(id) AS id FROM ${dialect.table('rate_limit_event')}`)
+  return newest?.id ?? 0
+}
+
+/**
+ * Reads the latest events that pass a test, the oldest first. Their times decide, since a group of events is written by
+ * key and not in the order of time.
+ *
+ * @param until the highest id, and the latest time in milliseconds: a wrong clock may have dated events far ahead
+ */
+export async function readLatestEvents(
+  database: EventTable,
+  until: { readonly id: number; readonly timestampMs: number },
+  limit: number,
+  isShown: (event: ListedEvent) => boolean,
+): Promise<ListedEvent[]> {
+  const { fromMs, whole } = database.dialect
+  const found: ListedEvent[] = []
+  let last: ListedEvent | undefined
+  for (let read = 0; found.length < limit && read < MAX_READ; read += PAGE_SIZE) {
+    const parameters = new Parameters()
+    const conditions = [
+      `id <= ${parameters.add(until.id)}`,
+      `"timestamp" <= ${fromMs(parameters.add(until.timestampMs))}`,
+      ...(last === undefined
+        ? []
+        : [followsPosition(fromMs(parameters.add(last.timestampMs)), whole(parameters.add(last.id)))]),
+    ]
+    const page = await selectEvents(database, conditions, NEWEST_FIRST, parameters, PAGE_SIZE)
+    found.push(...page.filter(isShown))
+    last = page.at(-1)
+    if (page.length < PAGE_SIZE) break
+  }
+  return found.slice(0, limit).reverse()
+}
+
+/** Reads every event once that is written from now on. */
+export class NewEvents {
+  readonly #database: EventTable
+  /** The highest ids that were read, and when. */
+  readonly #passed: { readonly id: number; readonly atMs: number }[] = []
+  readonly #seen = new Set<number>()
+  #floor: number
+
+  /** @param newestId the highest id that is not new */
+  constructor(database: EventTable, newestId: number) {
+    this.#database = database
+    this.#floor = newestId
+  }
+
+  /** Reads the events since the last call, in the order of their times. */
+  async read(nowMs: number): Promise<ListedEvent[]> {
+    const events: ListedEvent[] = []
+    for (let afterId = this.#floor; ; ) {
+      const parameters = new Parameters()
+      const isLater = `id > ${parameters.add(afterId)}`
+      const page = await selectEvents(this.#database, [isLater], 'ORDER BY id', parameters, PAGE_SIZE)
+      events.push(...page.filter(({ id }) => !this.#seen.has(id)))
+      if (page.length < PAGE_SIZE) break
+      afterId = page.at(-1)?.id ?? afterId
+    }
+    for (const { id } of events) this.#seen.add(id)
+    this.#passed.push({ id: events.at(-1)?.id ?? this.#floor, atMs: nowMs })
+    while ((this.#passed[0]?.atMs ?? nowMs) <= nowMs - LATE_MS)
+      this.#floor = Math.max(this.#floor, this.#passed.shift()?.id ?? 0)
+    for (const id of this.#seen) if (id <= this.#floor) this.#seen.delete(id)
+    return events.toSorted((one, other) => one.timestampMs - other.timestampMs || one.id - other.id)
+  }
+}
