@@ -3,7 +3,7 @@ import type { Difference, FieldChanges } from '../../src/rules/exchange/differen
 import { exportRules, type ImportResult, importRules } from '../../src/rules/exchange/exchange.js'
 import { asActor } from '../../src/rules/history/actor.js'
 import type { OverrideEntry } from '../../src/rules/overrides/override.js'
-import type { RuleEntry } from '../../src/rules/rule.js'
+import type { RuleEntry } from '../../src/rules/rule-fields.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandActor } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'

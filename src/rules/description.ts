@@ -166,13 +166,13 @@ export function defaultsFor(fields: FieldTable): Values {
 /**
  * Creates a function that parses the enforced fields of a row, each once: there may be a hundred thousand rows.
  *
- * @param source a statement (`stored`), or any other source (`given`)
+ * @param source a statement (`stored`), or any other source (`input`)
  * @returns a function that throws a RuleValidationError with a message for every wrong field
  */
 export function createParser<Table extends FieldTable>(
   fields: Table,
   entity: Description['entity'],
-  source: 'stored' | 'given',
+  source: 'stored' | 'input',
 ): (values: Values) => Parsed<Table> {
   const readers = fieldEntries(fields).flatMap(([name, { kind, parse, enforced }]) => {
     return enforced === false ? [] : [[name, (source === 'stored' && STORED[kind]) || parse] as const]

@@ -8,7 +8,7 @@ import { isRate, type Policy } from '../../limiter/algorithm.js'
 import { windowStartMs } from '../../limiter/period.js'
 import { defaultsFor, type Values } from '../../rules/description.js'
 import type { PathOptions } from '../../rules/patterns/path-patterns.js'
-import { parseGivenRule, RULES, type Rule, type RuleCandidate, ruleErrors } from '../../rules/rule.js'
+import { parseRuleInput, RULES, type Rule, type RuleCandidate, ruleErrors } from '../../rules/rule.js'
 import { loadActiveRules } from '../../rules/rule-repository.js'
 import { createClientReader, type Recovered } from './clients.js'
 import { createDecides, type Decides } from './decides.js'
@@ -186,7 +186,7 @@ export function parseCandidate(candidate: RuleCandidate): Rule {
   const values = Object.fromEntries(Object.entries(candidate ?? {}).filter(([, value]) => value !== undefined))
   const errors: FieldErrors = { ...strangeFields(values), ...ruleErrors(values, 'new') }
   if (Object.keys(errors).length > 0) throw new RuleValidationError(errors)
-  return parseGivenRule({ ...defaultsFor(RULES.fields), ...values })
+  return parseRuleInput({ ...defaultsFor(RULES.fields), ...values })
 }
 
 function strangeFields(values: Values): FieldErrors {

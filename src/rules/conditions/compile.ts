@@ -9,7 +9,11 @@ import {
   CONVERSIONS,
   createNetworkTest,
   createPatternSearch,
+  FUNCTION_NAMES,
+  LIBRARY_FUNCTIONS,
   literalText,
+  MACROS,
+  METHOD_NAMES,
   METHODS,
   type Replacement,
 } from './functions.js'
@@ -21,14 +25,6 @@ import { takeWorkOn, WEIGHTLESS, type Weights, weightsWithin } from './weights.j
 const MAX_DEPTH = 64
 const QUOTED_LENGTH = 40
 
-const FUNCTION_NAMES = 'has(), size(), inNetwork(), int(), double(), string(), bool() and timestamp()'
-const METHOD_NAMES =
-  'startsWith(), endsWith(), contains(), matches(), size(), lowerAscii(), upperAscii(), trim(), all(), exists(), exists_one(), map() and filter()'
-
-/** Functions that the library evaluates. */
-const EVALUATED = ['size', 'string', 'bool', 'dyn']
-/** The macros that go through a list, or the keys of a map. */
-const MACROS = ['all', 'exists', 'exists_one', 'map', 'filter']
 /** Names that no element has. */
 const TAKEN = ['request', 'client', 'user']
 
@@ -226,7 +222,7 @@ function prepareFunction(node: Call, scope: Scope): Evaluate | undefined {
   if (name === 'inNetwork') return prepareReplaced(node, args, within, createNetworkTest(node, args[1]))
   const convert = Object.hasOwn(CONVERSIONS, name) ? CONVERSIONS[name] : undefined
   if (convert !== undefined) return prepareReplaced(node, args, within, convert)
-  if (EVALUATED.includes(name)) return prepareAll(args, within)
+  if (LIBRARY_FUNCTIONS.includes(name)) return prepareAll(args, within)
   throw errorAt(node, `${name}() is no function of conditions: known are ${FUNCTION_NAMES}`)
 }
 

@@ -1,4 +1,7 @@
-/** The functions that the library lacks, or whose own would take too long or answer otherwise than CEL. */
+/**
+ * The functions of conditions: their names, and replacements for those that the library lacks, or whose evaluation would
+ * take too long or answer otherwise than CEL.
+ */
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
 import { parseAddress, parseNetwork } from '../../clients/network.js'
@@ -9,6 +12,15 @@ import { compiledPattern, patternSize, validatePatternSyntax } from '../patterns
 import type { Expression } from './cel.js'
 import { errorAt } from './failure.js'
 import { isInt, type Value } from './values.js'
+
+export const FUNCTION_NAMES = 'has(), size(), inNetwork(), int(), double(), string(), bool() and timestamp()'
+export const METHOD_NAMES =
+  'startsWith(), endsWith(), contains(), matches(), size(), lowerAscii(), upperAscii(), trim(), all(), exists(), exists_one(), map() and filter()'
+
+/** Functions that the library evaluates. */
+export const LIBRARY_FUNCTIONS = ['size', 'string', 'bool', 'dyn']
+/** The macros that go through a list, or the keys of a map. */
+export const MACROS = ['all', 'exists', 'exists_one', 'map', 'filter']
 
 /** Answers instead of a function of the library's; undefined where it cannot for these values. */
 export type Replacement = (value: unknown, other: unknown) => Value | undefined

@@ -2,7 +2,8 @@
 
 import { defaultsFor, type Field, type FieldTable, type Kind } from '../description.js'
 import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
-import { RULES, type RuleEntry } from '../rule.js'
+import { RULES } from '../rule.js'
+import type { RuleEntry } from '../rule-fields.js'
 
 /** The version of the format: increased when an older version of this package could misread a newer document. */
 export const DOCUMENT_VERSION = 1
@@ -58,7 +59,7 @@ function listSchema(fields: FieldTable, description: string): object {
  *
  * @param state `stored` for the value of a row: raw SQL may have written an invalid one, and it has no default
  */
-export function fieldSchema(field: Field, state: 'given' | 'stored' = 'given'): object {
+export function fieldSchema(field: Field, state: 'input' | 'stored' = 'input'): object {
   const { kind, schema, about } = field
   if (state === 'stored')
     return { ...KINDS[kind], ...(schema && 'enum' in schema && { enum: schema.enum }), description: about }

@@ -10,7 +10,8 @@ import {
   type Values,
 } from '../description.js'
 import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
-import { RULES, type RuleEntry } from '../rule.js'
+import { RULES } from '../rule.js'
+import type { RuleEntry } from '../rule-fields.js'
 import { DOCUMENT_VERSION } from './rule-document.js'
 
 /** A valid document, as it is to be stored. A list that it lacks is undefined. */

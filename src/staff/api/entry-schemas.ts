@@ -5,7 +5,8 @@ import { defaultsFor, type Entry, type FieldTable, fieldEntries, type Values } f
 import { DOCUMENT_VERSION, documentSchema, fieldSchema } from '../../rules/exchange/rule-document.js'
 import { CHANGE_SOURCES } from '../../rules/history/actor.js'
 import { OVERRIDES, type OverrideEntry } from '../../rules/overrides/override.js'
-import { RULES, type RuleEntry } from '../../rules/rule.js'
+import { RULES } from '../../rules/rule.js'
+import type { RuleEntry } from '../../rules/rule-fields.js'
 
 /** An override with its id. */
 export interface StoredOverride extends OverrideEntry {

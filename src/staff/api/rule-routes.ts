@@ -1,6 +1,7 @@
 import type { FastifyReply } from 'fastify'
 import Type from 'typebox'
-import { RULES, type RuleEntry } from '../../rules/rule.js'
+import { RULES } from '../../rules/rule.js'
+import type { RuleEntry } from '../../rules/rule-fields.js'
 import { requireMay } from '../shell/staff-member.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
 import { editRow } from './edit-row.js'
