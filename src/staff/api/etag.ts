@@ -1,10 +1,9 @@
 /** Optimistic locking: the `ETag` of a row is a hash of its fields. */
-import { createHash } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import Type from 'typebox'
+import { entryVersion } from '../../rules/entry-version.js'
 import { ChangedError } from './problems.js'
 
-const TAG_LENGTH = 22
 const TAGS = /^(?:W\/)?"[\x21\x23-\x7e]*"(?:\s*,\s*(?:W\/)?"[\x21\x23-\x7e]*")*$/
 
 /** The headers of requests that write a row. */
@@ -21,8 +20,7 @@ export const IF_MATCH = Type.Object({
 export const ETAG = { ETag: { type: 'string', description: 'For If-Match.' } } as const
 
 export function etagFor(row: object): string {
-  const hash = createHash('sha256').update(JSON.stringify(row)).digest('base64url')
-  return `"${hash.slice(0, TAG_LENGTH)}"`
+  return `"${entryVersion(row)}"`
 }
 
 /**

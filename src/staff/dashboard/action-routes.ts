@@ -3,11 +3,9 @@ import createError from '@fastify/error'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { clientAddress } from '../../clients/client-networks.js'
 import type { Internals } from '../../plugin/internals.js'
-import { asActor, fromSource } from '../../rules/history/actor.js'
 import { leaveNotice } from '../shell/notice-cookie.js'
 import type { StaffForm } from '../shell/staff-actions.js'
-import { actingStaff, guardActions } from '../shell/staff-actions.js'
-import { fromDatabase } from '../shell/staff-errors.js'
+import { actAs, guardActions } from '../shell/staff-actions.js'
 import { type StaffRouteName, staffRoute } from '../shell/staff-routes.js'
 import { findInForce, overrideClientFor } from './client-offer.js'
 import { isLess } from './generous-rate.js'
@@ -115,8 +113,7 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
   function handle(action: Action) {
     return async function act(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
       const form = readForm(request.body)
-      const actor = actingStaff(request)
-      const result = await fromDatabase(asActor(actor, () => fromSource('dashboard', () => explained(action(form)))))
+      const result = await actAs(request, 'writeOverrides', () => explained(action(form)))
       // Each action has a form with fields of its own.
       const sent = TYPED_FIELDS.filter((name) => request.body?.has(name))
       const typed = result.succeeded ? [] : sent.map((name) => [name, form.field(name)])
@@ -126,7 +123,7 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
     }
   }
 
-  guardActions(app, internals)
+  guardActions(app, internals, 'writeOverrides')
   const actions: readonly (readonly [path: string, name: StaffRouteName, action: Action])[] = [
     ['/block', 'client-block', block],
     ['/raise', 'client-raise', raise],

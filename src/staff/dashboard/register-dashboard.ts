@@ -7,7 +7,7 @@ import { type Navigation, NO_NAVIGATION, navigationLinks } from '../shell/naviga
 import { type Pages, registerPages } from '../shell/pages.js'
 import type { StaffRole } from '../shell/roles.js'
 import { addGuard, createStaffGuard, type StaffOptions, staffCheck } from '../shell/staff-guard.js'
-import { isPageRoute, type StaffRouteName, staffRouteName } from '../shell/staff-routes.js'
+import { isPageRoute, presentPage } from '../shell/staff-routes.js'
 import { registerSignInRoutes } from '../sign-in/sign-in-routes.js'
 import { keptFields, keptHref } from './links.js'
 import { registerReportRoutes } from './report-routes.js'
@@ -45,26 +45,17 @@ export async function registerDashboard(
   )
 }
 
-/** The links of the navigation that lead to the pages of a route, by its name. */
-const PRESENT_PAGES: ReadonlyMap<unknown, string> = new Map([
-  ['dashboard', './'],
-  ['client-search', './search.html'],
-  ['client-page', './search.html'],
-  ['rules', './rules.html'],
-  ['explain', './explain.html'],
-] satisfies [StaffRouteName, string][])
-
 function navigationAt({ mounts }: Internals, mount: string, canSignOut: boolean) {
   return function navigation(request: FastifyRequest, role: StaffRole): Navigation {
     // At other addresses the relative links would be wrong.
     if (!isPageRoute(request)) return NO_NAVIGATION
-    const present = PRESENT_PAGES.get(staffRouteName(request))
+    const present = presentPage(request)
     const kept = keptView(request)
     return {
       links: navigationLinks('./', nearestMount(mounts.panels, mount), role).map(({ text, href }) => ({
         text,
         href: kept === undefined || !href.startsWith('./') ? href : keptHref(href, kept),
-        current: href === present,
+        current: href === present || href === `./${present}`,
       })),
       ...(kept !== undefined && { kept: keptFields(kept) }),
       ...(canSignOut && { sign_out: 'sign-out' }),

@@ -11,6 +11,7 @@ import { requestedDays, requestedFilter, requestedPageNumber } from '../shell/re
 import { fromDatabase } from '../shell/staff-errors.js'
 import { may, requireMay } from '../shell/staff-member.js'
 import { staffRoute } from '../shell/staff-routes.js'
+import { registerEntryForm } from './entries/entry-form-routes.js'
 import { readLogState } from './log-state.js'
 import type { PageRoutes } from './page-routes.js'
 import { newRuleHref, ruleHref } from './panel-links.js'
@@ -73,6 +74,10 @@ export function registerRuleRoutes({ app, internals, pages, mount, read }: PageR
     return reply.redirect(newRuleHref(panel, fields))
   }
 
+  registerEntryForm(
+    { app, internals, pages, mount, read },
+    { description: RULES, name: 'rule', list: 'rules.html', listTitle: 'Rules', right: 'writeRules', checks: {} },
+  )
   app.get('/rules.html', staffRoute('rules'), showRules)
   app.get('/rule-form', staffRoute('rule-form'), openRuleForm)
 }

@@ -1,5 +1,5 @@
 /** The navigation that dashboard, sign-in and panel share. */
-import { mayDo, type StaffRole } from './roles.js'
+import { mayDo, type Right, type StaffRole } from './roles.js'
 
 export interface NavigationLink {
   readonly text: string
@@ -27,12 +27,12 @@ export interface Navigation {
 export const NO_NAVIGATION: Navigation = { links: [] }
 
 /** The pages of the dashboard that every page links to, relative to it, in their order. */
-const DASHBOARD_LINKS = [
+const DASHBOARD_LINKS: readonly { readonly text: string; readonly page: string; readonly right?: Right }[] = [
   { text: 'Dashboard', page: '' },
   { text: 'Clients', page: 'search.html' },
   { text: 'Rules', page: 'rules.html' },
   { text: 'Explain', page: 'explain.html' },
-] as const
+]
 
 /** The resources of the panel that every page links to, in their order. */
 export const PANEL_LINKS = [
@@ -54,7 +54,12 @@ export function navigationLinks(
   role: StaffRole,
 ): NavigationLink[] {
   return [
-    ...(dashboard === undefined ? [] : DASHBOARD_LINKS.map(({ text, page }) => ({ text, href: dashboard + page }))),
+    ...(dashboard === undefined
+      ? []
+      : DASHBOARD_LINKS.filter(({ right = 'read' }) => mayDo(role, right)).map(({ text, page }) => ({
+          text,
+          href: dashboard + page,
+        }))),
     ...(panel === undefined
       ? []
       : PANEL_LINKS.flatMap(({ text, resource }) => {

@@ -21,6 +21,7 @@ const PARTIALS = [
   'client-quick',
   'clients',
   'event-log',
+  'fields',
   'filter',
   'found-clients',
   'live-bar',
@@ -29,6 +30,7 @@ const PARTIALS = [
   'networks',
   'nothing',
   'notices',
+  'result',
   'search',
   'shares',
   'summary',
@@ -36,15 +38,18 @@ const PARTIALS = [
 ]
 
 /** The pages, by the names of their templates. */
-export type PageName =
-  | 'dashboard'
-  | 'offender'
-  | 'client'
-  | 'search-results'
-  | 'explain'
-  | 'rules'
-  | 'sign-in'
-  | 'error'
+const PAGE_NAMES = [
+  'dashboard',
+  'offender',
+  'client',
+  'search-results',
+  'explain',
+  'rules',
+  'entry-form',
+  'sign-in',
+  'error',
+] as const
+export type PageName = (typeof PAGE_NAMES)[number]
 
 /** The HTML of pages with the same content, by what else they show. */
 export type SharedHtml = Map<string, Promise<Buffer>>
@@ -116,16 +121,8 @@ export async function registerPages(app: FastifyInstance, { folder, navigation }
   })
   // Fastify's `getDecorator` came with 5.3.
   const render: RenderPage = Reflect.get(app, DECORATOR)
-  const templates: Readonly<Record<PageName, string>> = {
-    dashboard: file('dashboard.hbs'),
-    offender: file('offender.hbs'),
-    client: file('client.hbs'),
-    'search-results': file('search-results.hbs'),
-    explain: file('explain.hbs'),
-    rules: file('rules.hbs'),
-    'sign-in': file('sign-in.hbs'),
-    error: file('error.hbs'),
-  }
+  const templates = new Map(PAGE_NAMES.map((name) => [name, file(`${name}.hbs`)]))
+  const templateFor = (page: PageName) => templates.get(page) ?? `${page}.hbs`
 
   /** Returns the navigation for staff; strangers see no links. */
   function navigationOf(request: FastifyRequest): Navigation {
@@ -140,13 +137,13 @@ export async function registerPages(app: FastifyInstance, { folder, navigation }
     showOffenders: replaced.some((template) => template.includes('top_offenders')),
     contentSecurityPolicy: contentSecurityPolicy(css),
     async send(reply, page, context) {
-      return sendHtml(reply, await render(templates[page], { ...context, navigation: navigationOf(reply.request) }))
+      return sendHtml(reply, await render(templateFor(page), { ...context, navigation: navigationOf(reply.request) }))
     },
     async sendShared(reply, page, shared, name, createContext) {
       const navigation = navigationOf(reply.request)
       const key = JSON.stringify([name, navigation])
       const known = shared.get(key)
-      const rendered = () => render(templates[page], { ...createContext(), navigation })
+      const rendered = () => render(templateFor(page), { ...createContext(), navigation })
       // Encoded once for all.
       const html = known ?? rendered().then((text) => Buffer.from(text))
       if (known === undefined && shared.size < MAX_SHARED) shared.set(key, html)

@@ -1,11 +1,13 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Internals } from '../../plugin/internals.js'
+import { asActor, fromSource } from '../../rules/history/actor.js'
 import { SESSION_MS } from '../sign-in/sessions.js'
 import { countRefusal } from './own-limits.js'
+import type { Right } from './roles.js'
 import { createActionGuard } from './same-site.js'
 import { createStaffCookie, OWN_FOLDER } from './staff-cookie.js'
-import { FormTokenError } from './staff-errors.js'
+import { FormTokenError, fromDatabase } from './staff-errors.js'
 import { requireActor } from './staff-member.js'
 
 /** The field of a form that carries its token; see `client-actions.hbs`. */
@@ -15,30 +17,31 @@ const TOKEN_FIELD = 'token'
 const BODY_LIMIT = 8192
 
 /**
- * Makes every route of a scope behind the guard an action: it takes a posted form of a page of this origin, with its
- * token, from staff who are known by name and may write.
+ * Makes every posted form of a scope behind the guard an action: it comes from a page of this origin, with its token, from
+ * staff who are known by name and have the right. Requests with other methods are not affected.
+ *
+ * @param bodyLimit the most bytes of a form
  */
-export function guardActions(app: FastifyInstance, internals: Internals): void {
-  parseStaffForms(app, BODY_LIMIT)
-  app.addHook('onRequest', async (request) => {
-    actingStaff(request)
+export function guardActions(app: FastifyInstance, internals: Internals, right: Right, bodyLimit = BODY_LIMIT): void {
+  const refuseForged = createActionGuard(internals)
+  parseStaffForms(app, bodyLimit)
+  app.addHook('onRequest', async (request, reply) => {
+    if (request.method !== 'POST') return
+    requireActor(request, right)
+    await refuseForged(request, reply)
   })
-  app.addHook('onRequest', createActionGuard(internals))
   app.addHook<{ Body: StaffForm }>('preHandler', async function refuseWrongToken(request, reply: FastifyReply) {
+    if (request.method !== 'POST') return
     const token = request.body?.get(TOKEN_FIELD) ?? ''
-    if (isFormToken(request, token, actingStaff(request))) return
+    if (isFormToken(request, token, requireActor(request, right))) return
     await countRefusal(internals, request, reply)
     throw new FormTokenError()
   })
 }
 
-/**
- * Returns the name of who does the action of a request: all of them write overrides.
- *
- * @throws ActionDeniedError for a role that may not, and for staff without a name
- */
-export function actingStaff(request: FastifyRequest): string {
-  return requireActor(request, 'writeOverrides')
+/** Runs the work of an action, which the history records with the name of who sent the request. */
+export function actAs<Result>(request: FastifyRequest, right: Right, work: () => Promise<Result>): Promise<Result> {
+  return fromDatabase(asActor(requireActor(request, right), () => fromSource('dashboard', work)))
 }
 
 /** The fields of a posted form; undefined where the request has no body. */

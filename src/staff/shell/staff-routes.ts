@@ -1,41 +1,53 @@
 import type { FastifyRequest, FastifySchema } from 'fastify'
 
-/** The names of the staff routes. Other programs may rely on the first three. */
-export type StaffRouteName =
-  | 'dashboard'
-  | 'live-script'
-  | 'offenders-csv'
-  | 'clients-csv'
-  | 'offender-detail'
-  | 'offender-page'
-  | 'client-page'
-  | 'client-search'
-  | 'client-block'
-  | 'client-raise'
-  | 'client-allow'
-  | 'client-end'
-  | 'explain'
-  | 'rules'
-  | 'rule-form'
-  | 'sign-in'
-  | 'sign-out'
-  | 'not-found'
+/**
+ * The staff routes, by their names, with the page of the navigation that they belong to; null where there is none. Other
+ * programs may rely on the first three names. All but `OTHER_ROUTES` answer with a page, at addresses where relative
+ * links to the other pages are right.
+ */
+const STAFF_ROUTES = {
+  dashboard: './',
+  'offenders-csv': null,
+  'offender-detail': null,
+  'clients-csv': null,
+  'live-script': null,
+  'offender-page': null,
+  'client-page': 'search.html',
+  'client-search': 'search.html',
+  'client-block': 'search.html',
+  'client-raise': 'search.html',
+  'client-allow': 'search.html',
+  'client-end': 'search.html',
+  events: 'events.html',
+  explain: 'explain.html',
+  rules: 'rules.html',
+  rule: 'rules.html',
+  'rule-form': 'rules.html',
+  'rules-bulk': 'rules.html',
+  'rule-switch': 'rules.html',
+  overrides: 'overrides.html',
+  override: 'overrides.html',
+  'overrides-bulk': 'overrides.html',
+  changes: 'changes.html',
+  'change-revert': 'changes.html',
+  exchange: 'exchange.html',
+  export: null,
+  counters: 'counters.html',
+  tokens: 'tokens.html',
+  'sign-in': null,
+  'sign-out': null,
+  'not-found': null,
+} as const
 
-/** The routes that answer with a page, at addresses where relative links to the other pages are right. */
-const PAGE_ROUTES: readonly unknown[] = [
-  'dashboard',
-  'offender-page',
-  'client-page',
-  'client-search',
-  'client-block',
-  'client-raise',
-  'client-allow',
-  'client-end',
-  'explain',
-  'rules',
-  'rule-form',
-  'sign-in',
-  'sign-out',
+export type StaffRouteName = keyof typeof STAFF_ROUTES
+
+const OTHER_ROUTES: readonly unknown[] = [
+  'offenders-csv',
+  'offender-detail',
+  'clients-csv',
+  'live-script',
+  'export',
+  'not-found',
 ] satisfies StaffRouteName[]
 
 /** Returns the options of a staff route: no rule applies, and HEAD works whatever the host's `exposeHeadRoutes` is. */
@@ -49,7 +61,18 @@ export function hiddenSchema(): FastifySchema & { readonly hide: true } {
 }
 
 export function isPageRoute(request: FastifyRequest): boolean {
-  return PAGE_ROUTES.includes(staffRouteName(request))
+  const name = staffRouteName(request)
+  return isStaffRoute(name) && !OTHER_ROUTES.includes(name)
+}
+
+/** Returns the page of the navigation that a request belongs to, relative to the dashboard. */
+export function presentPage(request: FastifyRequest): string | undefined {
+  const name = staffRouteName(request)
+  return isStaffRoute(name) ? (STAFF_ROUTES[name] ?? undefined) : undefined
+}
+
+function isStaffRoute(name: unknown): name is StaffRouteName {
+  return typeof name === 'string' && Object.hasOwn(STAFF_ROUTES, name)
 }
 
 /** Returns whether the answer is a page; programs receive JSON. */

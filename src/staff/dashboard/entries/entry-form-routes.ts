@@ -1,0 +1,200 @@
+/** The form of a rule or an override: shows a row, creates it, changes it, and deletes it. */
+import createError from '@fastify/error'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { type SqlWork, toColumn } from '../../../database/dialect.js'
+import { type FieldErrors, RuleValidationError } from '../../../ground/errors.js'
+import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
+import { type Description, defaultsFor, type FieldTable, type Values } from '../../../rules/description.js'
+import { entryVersion } from '../../../rules/entry-version.js'
+import { type IdentifiedEntry, readSomeEntries } from '../../../rules/read-entries.js'
+import { changeRows } from '../../../rules/table.js'
+import { formGroups, readFields } from '../../shell/field-form.js'
+import { leaveNotice } from '../../shell/notice-cookie.js'
+import { lastParameter } from '../../shell/request-query.js'
+import type { Right } from '../../shell/roles.js'
+import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
+import { fromDatabase } from '../../shell/staff-errors.js'
+import { actorWith } from '../../shell/staff-member.js'
+import { staffRoute } from '../../shell/staff-routes.js'
+import { toMoment, visible } from '../format.js'
+import type { PageRoutes } from '../page-routes.js'
+
+/** What a form is for. */
+export interface EntryForm<Table extends FieldTable, Identity extends keyof Table & string> {
+  readonly description: Description<Table, Identity>
+  /** The name of the route; its address is that with `.html`. */
+  readonly name: 'rule' | 'override'
+  /** The list that the form leads back to. */
+  readonly list: string
+  readonly listTitle: string
+  /** What writing takes. */
+  readonly right: Right
+  /**
+   * The buttons that save nothing, by their value: each returns what the page shows beside the form.
+   *
+   * @throws RuleValidationError for wrong fields
+   */
+  readonly checks: Readonly<Record<string, Check>>
+}
+
+interface Check {
+  readonly text: string
+  readonly run: (values: Values) => Promise<object>
+}
+
+/** What a page shows: a stored row, or what was typed. */
+interface Shown {
+  /** Undefined for a new row. */
+  readonly id: number | undefined
+  readonly version: string
+  readonly values: Values
+  readonly errors: FieldErrors
+  /** A sentence about the form as a whole. */
+  readonly problem?: string
+  readonly beside?: object
+}
+
+type Outcome = 'created' | 'changed' | 'deleted' | 'taken' | 'stale'
+
+const MissingEntryError = createError('FST_RATE_LIMIT_NOT_FOUND', 'It was deleted, or never existed.', 404)
+/** Room for the longest values of all fields. */
+const BODY_LIMIT = 65_536
+const MAX_ID = 2_147_483_647
+
+export function registerEntryForm<Table extends FieldTable, Identity extends keyof Table & string>(
+  { app, internals, pages }: PageRoutes,
+  kind: EntryForm<Table, Identity>,
+): void {
+  const { database, clock } = internals
+  const { description, name, list, right, checks } = kind
+  const { fields, identity, entity } = description
+  const [identityField = ''] = identity
+
+  async function findById(id: number): Promise<IdentifiedEntry<Table> | undefined> {
+    return (await fromDatabase(readSomeEntries(database, description, 'WHERE id = $1', [id])))[0]
+  }
+
+  async function findRequested(request: FastifyRequest): Promise<IdentifiedEntry<Table> | undefined> {
+    const [id, identifier] = [lastParameter(request, 'id'), lastParameter(request, 'named')]
+    if (id === '' && identifier === '') return undefined
+    const rows = readSomeEntries(
+      database,
+      description,
+      id === '' ? `WHERE ${toColumn(identityField)} = $1 ORDER BY id` : 'WHERE id = $1',
+      [id === '' ? storable(identifier, MAX_KEY_LENGTH) : toId(id)],
+    )
+    const [row] = await fromDatabase(rows)
+    if (row === undefined) throw new MissingEntryError()
+    return row
+  }
+
+  /** Shows a row, by its `id` or what it is `named`; or a new one, with the fields that the address has. */
+  async function showForm(request: FastifyRequest, reply: FastifyReply) {
+    const row = await findRequested(request)
+    if (row !== undefined) {
+      return send(request, reply, { id: row.id, version: entryVersion(row.entry), values: row.entry, errors: {} })
+    }
+    const given = readFields(fields, (field) => lastParameter(request, field) || undefined, clock.now())
+    const values = { ...defaultsFor(fields), ...given }
+    return send(request, reply, { id: undefined, version: '', values, errors: {} })
+  }
+
+  async function takeForm(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
+    const form = request.body
+    const idText = form?.get('id') ?? ''
+    const id = idText === '' ? undefined : toId(idText)
+    const version = form?.get('version') ?? ''
+    const stored = id === undefined ? undefined : await findById(id)
+    if (id !== undefined && stored === undefined) throw new MissingEntryError()
+    // A box comes after a hidden field that says what it means when it is not ticked.
+    const typed = readFields(fields, (field) => form?.getAll(field).at(-1), clock.now())
+    const values = { ...(stored?.entry ?? defaultsFor(fields)), ...typed }
+    const shown = { id, version, values, errors: {} }
+    const action = form?.get('do') ?? ''
+    try {
+      const check = checks[action]
+      if (check !== undefined && Object.hasOwn(checks, action)) {
+        return send(request, reply, { ...shown, beside: await check.run(values) })
+      }
+      const outcome = await actAs(request, right, () => write(id, version, action === 'delete' ? undefined : typed))
+      if (outcome === 'taken') {
+        const taken = `There is another ${entity} of this ${identityField} already: give another one.`
+        return refuse(request, reply, { ...shown, errors: { [identityField]: taken } })
+      }
+      if (outcome === 'stale') {
+        return refuse(request, reply, {
+          ...shown,
+          version: stored === undefined ? '' : entryVersion(stored.entry),
+          problem: `Nothing was saved: the ${entity} was changed since you opened it. What you typed is below; save again to replace the other change.`,
+        })
+      }
+      const subject = visible(String(values[identityField] ?? ''))
+      const text = `The ${entity} ${subject} was ${outcome}.`
+      leaveNotice(request, reply, list, { succeeded: true, text, typed: {} })
+      return reply.redirect(list, 303)
+    } catch (error) {
+      if (!(error instanceof RuleValidationError)) throw error
+      return refuse(request, reply, { ...shown, errors: error.errors })
+    }
+  }
+
+  /** @param values undefined deletes the row */
+  function write(id: number | undefined, version: string, values: Values | undefined): Promise<Outcome> {
+    return changeRows(database, description, clock.now(), function* (table): SqlWork<Outcome> {
+      if (id === undefined) return (yield* table.create(values ?? {})) === undefined ? 'taken' : 'created'
+      const [row] = yield* table.find('id = $1', [id])
+      if (row === undefined || entryVersion(row.entry) !== version) return 'stale'
+      if (values !== undefined) return (yield* table.update(row, values)) ? 'changed' : 'taken'
+      yield* table.delete('id = $1', [id])
+      return 'deleted'
+    })
+  }
+
+  function refuse(request: FastifyRequest, reply: FastifyReply, shown: Shown) {
+    reply.code(400)
+    return send(request, reply, shown)
+  }
+
+  function send(request: FastifyRequest, reply: FastifyReply, { id, version, values, errors, problem, beside }: Shown) {
+    const actor = actorWith(request, right)
+    const subject = id === undefined ? `New ${entity}` : visible(String(values[identityField] ?? ''))
+    return pages.send(reply, 'entry-form', {
+      page: {
+        title: subject,
+        subtitle: 'Rate limits',
+        list,
+        list_title: kind.listTitle,
+        id,
+        version,
+        token: actor === undefined ? undefined : issueFormToken(request, reply, actor),
+        read_only: actor === undefined,
+        is_new: id === undefined,
+        entity,
+        groups: formGroups(fields, values, errors),
+        checks: Object.entries(checks).map(([value, { text }]) => ({ value, text })),
+        problem: problem ?? problemOf(errors),
+        ...beside,
+        now: toMoment(clock.now()),
+      },
+    })
+  }
+
+  app.register(async (scope) => {
+    guardActions(scope, internals, right, BODY_LIMIT)
+    scope.get(`/${name}.html`, staffRoute(name), showForm)
+    scope.post<{ Body: StaffForm }>(`/${name}.html`, staffRoute(name), takeForm)
+  })
+}
+
+function problemOf(errors: FieldErrors): string | undefined {
+  const count = Object.keys(errors).length
+  if (count === 0) return undefined
+  return count === 1 ? 'Nothing was saved: one field is wrong.' : `Nothing was saved: ${count} fields are wrong.`
+}
+
+/** @throws MissingEntryError for a text that is the id of no row */
+function toId(text: string): number {
+  const id = /^\d{1,10}$/.test(text) ? Number(text) : 0
+  if (id < 1 || id > MAX_ID) throw new MissingEntryError()
+  return id
+}

@@ -1,0 +1,43 @@
+/** The forms of rules and overrides on the staff pages, as a browser without JavaScript uses them. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { forEachDatabase } from '../support/databases.js'
+import { openForms } from '../support/staff-forms.js'
+
+forEachDatabase((provider) => {
+  test('a rule is created by its form, which leads to the list with a sentence', async (t) => {
+    const { get, submit } = await openForms(t, provider)
+    const saved = await submit('rule.html', { name: 'login', pathPattern: '^/login', rate: '5/m' })
+    assert.deepEqual([saved.status, saved.headers.location], [303, 'rules.html'])
+    assert.match((await get('rule.html?named=login')).text, /value="5\/m"/)
+  })
+
+  test('a wrong field answers 400 with what was typed, and the error at the field', async (t) => {
+    const { submit } = await openForms(t, provider)
+    const refused = await submit('rule.html', { name: 'login', pathPattern: '^/login', rate: '5 per minute' })
+    assert.equal(refused.status, 400)
+    assert.match(refused.text, /name="rate" value="5 per minute"[^>]* aria-invalid="true" aria-describedby="error-rate/)
+    assert.match(refused.text, /name="pathPattern" value="\^\/login"/)
+    assert.equal(refused.text.match(/aria-invalid/g)?.length, 1)
+  })
+
+  test('of two operators who opened a rule the later one is told, and nothing of the earlier one is lost', async (t) => {
+    const { submit, open } = await openForms(t, provider)
+    await submit('rule.html', { name: 'login', pathPattern: '^/login', rate: '5/m' })
+    const [one, two] = [await open('rule.html?named=login'), await open('rule.html?named=login')]
+    assert.equal((await one.submit({ rate: '6/m' })).status, 303)
+    const refused = await two.submit({ rate: '7/m' })
+    assert.equal(refused.status, 400)
+    assert.match(refused.text, /changed since you opened it/)
+    assert.match((await open('rule.html?named=login')).text, /value="6\/m"/)
+  })
+
+  test('a form of another site, or without its token, writes nothing', async (t) => {
+    const { submit, open } = await openForms(t, provider)
+    const fields = { name: 'login', pathPattern: '^/login', rate: '5/m' }
+    assert.equal((await submit('rule.html', { ...fields, token: 'forged' })).status, 403)
+    const form = await open('rule.html')
+    assert.equal((await form.submit(fields, { 'sec-fetch-site': 'cross-site' })).status, 403)
+    assert.equal((await open('rule.html?named=login')).status, 404)
+  })
+})

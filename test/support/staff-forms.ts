@@ -1,0 +1,61 @@
+/** Uses the forms of the staff pages as a browser without JavaScript does. */
+import type { TestContext } from 'node:test'
+import type { RateLimitOptions } from '../../src/index.js'
+import type { StaffRole } from '../../src/staff/shell/roles.js'
+import type { Provider } from './databases.js'
+import type { Answer } from './http-client.js'
+import { cookieOf, DASHBOARD, startWithStaff } from './staff-app.js'
+
+type Fields = Readonly<Record<string, string>>
+
+export interface OpenedForm extends Answer {
+  /** Sends the form with its hidden fields, and others in place of what it has. */
+  submit(fields: Fields, headers?: Fields): Promise<Answer>
+}
+
+/** Starts an app with the staff pages, for the member of staff `alice`. */
+export async function openForms(
+  t: TestContext,
+  provider: Provider,
+  role: StaffRole = 'admin',
+  plugin: RateLimitOptions = { useDynamicRules: true },
+) {
+  const started = await startWithStaff(t, provider, { isStaff: () => ({ actor: 'alice', role }) }, plugin)
+  const get = (address: string) => started.request(DASHBOARD + address)
+
+  async function open(address: string): Promise<OpenedForm> {
+    const page = await get(address)
+    const cookie = cookieOf(page.headers)
+    const hidden = new URLSearchParams(hiddenFields(page.text))
+    return {
+      ...page,
+      submit(fields, headers = {}) {
+        const body = new URLSearchParams(hidden)
+        for (const [name, value] of Object.entries(fields)) body.set(name, value)
+        return started.request(DASHBOARD + address, {
+          method: 'POST',
+          body: body.toString(),
+          headers: {
+            'content-type': 'application/x-www-form-urlencoded',
+            'sec-fetch-site': 'same-origin',
+            cookie,
+            ...headers,
+          },
+        })
+      },
+    }
+  }
+
+  return {
+    ...started,
+    get,
+    open,
+    submit: async (address: string, fields: Fields) => (await open(address)).submit(fields),
+  }
+}
+
+/** Returns the hidden fields that every form of a page has, but not those of boxes. */
+function hiddenFields(html: string): [name: string, value: string][] {
+  const fields = html.matchAll(/<input type="hidden" name="(token|id|version)" value="([^"]*)">/g)
+  return [...fields].map(([, name = '', value = '']) => [name, value])
+}
