@@ -41,7 +41,7 @@ export function parseClientKind(value: unknown): ClientKind {
   if (only !== undefined && parts.length === 1) return only
   if (parts.length > MAX_PARTS) throw new Error(`has ${parts.length} kinds: give at most ${MAX_PARTS}`)
   const names = parts.map(partName)
-  const twice = spelled.find((_, place) => names.indexOf(names[place] ?? '') !== place)
+  const twice = spelled.find((_, index) => names.indexOf(names[index] ?? '') !== index)
   if (twice !== undefined) throw new Error(`has ${JSON.stringify(twice)} twice: give each kind once`)
   return { kind: 'composite', parts }
 }

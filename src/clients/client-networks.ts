@@ -57,10 +57,10 @@ export function isPseudonym(client: string): boolean {
 /** Returns a network, and all networks that contain it: the longest first. */
 export function networksAround({ family, address, bits }: ParsedNetwork): ParsedNetwork[] {
   const parser = family === 'ipv4' ? ipaddr.IPv4 : ipaddr.IPv6
-  return Array.from({ length: bits + 1 }, (_, place) => ({
+  return Array.from({ length: bits + 1 }, (_, index) => ({
     family,
-    address: parser.networkAddressFromCIDR(`${address}/${bits - place}`).toString(),
-    bits: bits - place,
+    address: parser.networkAddressFromCIDR(`${address}/${bits - index}`).toString(),
+    bits: bits - index,
   }))
 }
 

@@ -131,7 +131,7 @@ function isAddressPart({ name }: ClientPart): boolean {
  */
 export function formatKey({ parts, text }: Client, rule?: string): string {
   const [only] = parts
-  const shown = parts.length === 1 && only !== undefined ? formatOnly(only, rule !== undefined) : keyOfParts(text)
+  const shown = parts.length === 1 && only !== undefined ? formatOnly(only, rule !== undefined) : formatParts(text)
   return rule === undefined ? shown : `rule:${rule}:${shown}`
 }
 
@@ -147,7 +147,7 @@ export function splitKey(key: string): { readonly rule: string | undefined; read
 }
 
 /** Returns the text of several parts as keys have it. */
-function keyOfParts(text: string): string {
+function formatParts(text: string): string {
   return splitParts(text)
     .map((part) => {
       const [, name, value = part] = PART.exec(part) ?? []
@@ -162,7 +162,7 @@ function keyOfParts(text: string): string {
  */
 export function isComposite({ client, key }: { readonly client: string; readonly key: string }): boolean {
   if (!client.includes('|')) return false
-  const expected = keyOfParts(client)
+  const expected = formatParts(client)
   const { shown } = splitKey(key)
   return shown === expected || (key.length >= MAX_KEY_LENGTH && expected.startsWith(shown))
 }
@@ -170,7 +170,7 @@ export function isComposite({ client, key }: { readonly client: string; readonly
 /** Returns the clients that may have a key in the log, by what their limit counts. */
 export function clientsForKey(key: string, kind: ClientKind): Client[] {
   const { rule, shown } = splitKey(key)
-  if (kind.kind === 'composite') return [clientOfParts(shown, kind.parts)].flatMap((client) => client ?? [])
+  if (kind.kind === 'composite') return [parseKeyParts(shown, kind.parts)].flatMap((client) => client ?? [])
   if (kind.kind === 'all') return shown === EVERYBODY.text ? [EVERYBODY] : []
   // What lacks a header, a cookie or a user is counted by its address.
   return [kind, ADDRESS].flatMap((each) => {
@@ -180,7 +180,7 @@ export function clientsForKey(key: string, kind: ClientKind): Client[] {
 }
 
 /** Returns the client of several parts that a key has without their names; undefined for a key of others. */
-function clientOfParts(shown: string, kinds: readonly KeyPart[]): Client | undefined {
+function parseKeyParts(shown: string, kinds: readonly KeyPart[]): Client | undefined {
   const texts = splitParts(shown)
   const further = texts.length - kinds.length
   if (further !== 0 && further !== 1) return undefined

@@ -91,7 +91,7 @@ export class NetworkTable<Value> {
 
   add({ address, bits }: Network, value: Value): void {
     const lengths = this.#lengthsFor(address)
-    let length = lengths.find((known) => known.bits === bits)
+    let length = lengths.find((each) => each.bits === bits)
     if (length === undefined) {
       length = { bits, values: new Map() }
       lengths.push(length)
@@ -138,9 +138,9 @@ function toGroups(address: string): readonly number[] {
 function leadingBits(groups: readonly number[], bits: number): string {
   let text = ''
   let left = bits
-  for (let place = 0; left > 0; place++) {
+  for (let index = 0; left > 0; index++) {
     const cut = Math.max(0, GROUP_BITS - left)
-    text += String.fromCharCode(((groups[place] ?? 0) >> cut) << cut)
+    text += String.fromCharCode(((groups[index] ?? 0) >> cut) << cut)
     left -= GROUP_BITS
   }
   return text

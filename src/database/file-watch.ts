@@ -1,8 +1,8 @@
 import { type BigIntStats, statSync } from 'node:fs'
 import { basename } from 'node:path'
 
-/** How often the path is looked at, in milliseconds, while statements run. */
-const LOOK_MS = 1_000
+/** The interval between two inspections of the path while statements run, in milliseconds. */
+const INSPECTION_MS = 1_000
 /** A file that changed so lately may still be copied: it is used when it has been left alone for so long. */
 const SETTLED_MS = 1_000
 /** Instead of an identity, which the file system may use again for another file when the old one is closed. */
@@ -14,7 +14,7 @@ export class FileWatch {
   /** The identities of the file that is open and of its write-ahead log; undefined before the first one. */
   #file: string | undefined
   #log: string | undefined
-  #lookAtMs = Number.NEGATIVE_INFINITY
+  #inspectAtMs = Number.NEGATIVE_INFINITY
 
   constructor(path: string) {
     this.#path = path
@@ -27,14 +27,14 @@ export class FileWatch {
    */
   isReplaced(): boolean {
     const nowMs = performance.now()
-    if (!this.#file || nowMs < this.#lookAtMs) return false
+    if (!this.#file || nowMs < this.#inspectAtMs) return false
     const found = readStats(this.#path)
-    if (found && found.size > 0n && identityOf(found) === this.#file) {
-      this.#lookAtMs = nowMs + LOOK_MS
+    if (found && found.size > 0n && toIdentity(found) === this.#file) {
+      this.#inspectAtMs = nowMs + INSPECTION_MS
       this.#log = this.#readLog()
       return false
     }
-    this.#lookAtMs = nowMs
+    this.#inspectAtMs = nowMs
     this.#requireWhole(found)
     // SQLite would take it for the log of the new file.
     if (this.#log !== undefined && this.#readLog() === this.#log) {
@@ -58,7 +58,7 @@ export class FileWatch {
   opened(): boolean {
     const wasReplaced = this.#file === REPLACED
     const found = readStats(this.#path)
-    this.#file = found && identityOf(found)
+    this.#file = found && toIdentity(found)
     this.#log = undefined
     return wasReplaced
   }
@@ -73,7 +73,7 @@ export class FileWatch {
 
   #readLog(): string | undefined {
     const found = readStats(`${this.#path}-wal`)
-    return found && identityOf(found)
+    return found && toIdentity(found)
   }
 }
 
@@ -85,6 +85,6 @@ function readStats(path: string): BigIntStats | undefined {
   }
 }
 
-function identityOf({ dev, ino }: BigIntStats): string {
+function toIdentity({ dev, ino }: BigIntStats): string {
   return `${dev}:${ino}`
 }

@@ -61,8 +61,8 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
       return inTransaction(pool, BEGIN_CURRENT, async (client) => {
         let changed = 0
         for (const { sql, parameters, mustChange, plannedOnce } of statements) {
-          const asked = prepared(sql, parameters, REPORT_TIMEOUT_MS)
-          const { rowCount } = await client.query(plannedOnce ? asked : { ...asked, name: undefined })
+          const statement = prepared(sql, parameters, REPORT_TIMEOUT_MS)
+          const { rowCount } = await client.query(plannedOnce ? statement : { ...statement, name: undefined })
           if (rowCount === 0 && mustChange) {
             // No failure, which would cost the connection: what is committed then is a transaction without statements.
             await createQuery(client, STATEMENT_TIMEOUT_MS)('ROLLBACK AND CHAIN')

@@ -2,7 +2,7 @@ import { errorMessage } from '../ground/errors.js'
 import { type RedisClient, validateRedis } from './redis-client.js'
 
 /** Returns the clients of the nodes of a cluster that have keys, or the client of the one server. */
-export function keyNodesOf(client: RedisClient): readonly object[] {
+export function keyNodes(client: RedisClient): readonly object[] {
   return client.isCluster && hasNodes(client) ? client.nodes('master') : [client]
 }
 
@@ -38,7 +38,7 @@ const STARTING: ReadonlySet<string> = new Set(['wait', 'connecting', 'connect'])
 
 /** A connection to Redis: the host's client, or an own one, which is opened when it is first needed. */
 export class RedisConnection {
-  readonly #given: string | RedisClient
+  readonly #target: string | RedisClient
   /** The client, once it has been created. */
   opened: RedisClient | undefined
   #opened: Promise<RedisClient> | undefined
@@ -50,7 +50,7 @@ export class RedisConnection {
   /** @throws InvalidSettingError as `validateRedis` does */
   constructor(redis: string | RedisClient) {
     validateRedis(redis)
-    this.#given = redis
+    this.#target = redis
     this.opened = typeof redis === 'string' ? undefined : redis
   }
 
@@ -109,10 +109,10 @@ export class RedisConnection {
   }
 
   async #open(): Promise<RedisClient> {
-    if (typeof this.#given !== 'string') return this.#given
+    if (typeof this.#target !== 'string') return this.#target
     // Imported here, so that only hosts that use ioredis need it.
     const { openRedis } = await import('./open-redis.js')
-    const client = await openRedis(this.#given)
+    const client = await openRedis(this.#target)
     this.opened = client
     client.on('error', (error) => {
       this.#lastError = error

@@ -10,21 +10,21 @@ export type Revised = keyof typeof ROWS
 const PER_FILE = 2 ** 40
 
 /** Returns the statement that reads a revision: a number that differs after every change. */
-export function revisionOf(of: Revised, dialect: Dialect): string {
-  return `SELECT revision FROM ${dialect.table('rate_limit_revision')} WHERE id = ${ROWS[of]}`
+export function revisionSql(kind: Revised, dialect: Dialect): string {
+  return `SELECT revision FROM ${dialect.table('rate_limit_revision')} WHERE id = ${ROWS[kind]}`
 }
 
 /** Returns the revision, which differs from that of a file that was replaced. */
-export async function readRevision(database: Database, of: Revised): Promise<number> {
-  const [row] = await database.query<{ revision: number }>(revisionOf(of, database.dialect))
+export async function readRevision(database: Database, kind: Revised): Promise<number> {
+  const [row] = await database.query<{ revision: number }>(revisionSql(kind, database.dialect))
   return Number(row?.revision ?? 0) + database.replacements * PER_FILE
 }
 
-/** Makes every process drop, within two seconds, its cached state of that kind. */
-export async function bumpRevision(database: Database, of: Revised): Promise<void> {
+/** Makes every process drop cached state of a kind within two seconds. */
+export async function bumpRevision(database: Database, kind: Revised): Promise<void> {
   await database.execute(
     `INSERT INTO ${database.dialect.table('rate_limit_revision')} (id, revision) VALUES ($1, 1)
      ON CONFLICT (id) DO UPDATE SET revision = rate_limit_revision.revision + 1`,
-    [ROWS[of]],
+    [ROWS[kind]],
   )
 }

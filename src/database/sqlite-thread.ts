@@ -1,7 +1,7 @@
 import type { SqlValue } from './dialect.js'
 import { createSqliteError } from './sqlite-driver.js'
 import type { FileOptions, SqliteFile } from './sqlite-file.js'
-import type { Answered, Asked, LogCopy, Statement, Transaction } from './sqlite-worker.js'
+import type { Answer, LogCopy, Statement, Transaction, WorkerMessage } from './sqlite-worker.js'
 import { startWorker } from './worker.js'
 
 /**
@@ -49,16 +49,16 @@ export async function openOnThread({ functions, ...options }: FileOptions, crash
   if (end !== undefined) throw end
   isOpen = true
   worker.unref()
-  worker.on('message', (answered: Answered) => {
-    const asked = waiting.get(answered.id)
-    waiting.delete(answered.id)
+  worker.on('message', (answer: Answer) => {
+    const pending = waiting.get(answer.id)
+    waiting.delete(answer.id)
     if (waiting.size === 0) worker.unref()
-    if ('answer' in answered) asked?.resolve(answered.answer)
-    else asked?.reject(toError(answered.message, answered.code))
+    if ('answer' in answer) pending?.resolve(answer.answer)
+    else pending?.reject(toError(answer.message, answer.code))
   })
 
-  function ask(
-    asked: Omit<Statement, 'id'> | Omit<Transaction, 'id'> | Omit<LogCopy, 'id'>,
+  function run(
+    task: Omit<Statement, 'id'> | Omit<Transaction, 'id'> | Omit<LogCopy, 'id'>,
   ): Promise<string | number | null> {
     return new Promise((resolve, reject) => {
       if (end !== undefined) {
@@ -68,7 +68,7 @@ export async function openOnThread({ functions, ...options }: FileOptions, crash
       const id = ++lastId
       if (waiting.size === 0) worker.ref()
       waiting.set(id, { resolve, reject })
-      post({ id, ...asked })
+      post({ id, ...task })
     })
   }
 
@@ -84,26 +84,26 @@ export async function openOnThread({ functions, ...options }: FileOptions, crash
     fail(new Error(`The thread of the rate limit database did not close within ${CLOSE_TIMEOUT_MS} ms`))
   }
 
-  function post(asked: Asked): void {
-    worker.postMessage(asked)
+  function post(message: WorkerMessage): void {
+    worker.postMessage(message)
   }
 
   return {
     async query<Row>(sql: string, parameters: readonly SqlValue[] = []): Promise<Row[]> {
-      return JSON.parse(String(await ask({ sql, parameters, reads: true })))
+      return JSON.parse(String(await run({ sql, parameters, reads: true })))
     },
 
     async execute(sql, parameters = []) {
-      return Number(await ask({ sql, parameters, reads: false }))
+      return Number(await run({ sql, parameters, reads: false }))
     },
 
     async transaction(statements) {
-      const changed = await ask({ statements })
+      const changed = await run({ statements })
       return changed === null ? null : Number(changed)
     },
 
     async copyLog() {
-      await ask({ copiesLog: true })
+      await run({ copiesLog: true })
     },
 
     async close() {

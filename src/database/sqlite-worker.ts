@@ -11,9 +11,9 @@ export interface WorkerOptions extends Omit<FileOptions, 'functions'> {
   readonly functionsModule: string | undefined
 }
 
-/** A question, or null to close. */
-export type Asked = Question | null
-type Question = Statement | Transaction | LogCopy
+/** A task of the worker, or null to close. */
+export type WorkerMessage = Task | null
+type Task = Statement | Transaction | LogCopy
 
 export interface Statement {
   readonly id: number
@@ -36,13 +36,13 @@ export interface LogCopy {
 }
 
 /** An answer, in texts and numbers, which pass between threads fastest. */
-export type Answered =
+export type Answer =
   /** The rows as JSON, or the number of changed rows; null for a transaction that was undone. */
   | { readonly id: number; readonly answer: string | number | null }
   /** An error, which loses its class between threads; `code` is SQLite's. */
   | { readonly id: number; readonly message: string; readonly code: string | null }
 
-/** The id of the answer without a question: the thread is ready. */
+/** The id of the answer without a task: the thread is ready. */
 const READY = 0
 
 const port = parentPort
@@ -54,15 +54,15 @@ const functions =
     : (await import(pathToFileURL(modulePath(functionsModule)).href)).SQLITE_FUNCTIONS
 const file = await openHere({ ...options, functions })
 
-async function answer(asked: Question): Promise<Answered> {
-  const { id } = asked
+async function answer(task: Task): Promise<Answer> {
+  const { id } = task
   try {
-    if ('copiesLog' in asked) {
+    if ('copiesLog' in task) {
       await file.copyLog()
       return { id, answer: null }
     }
-    if ('statements' in asked) return { id, answer: await file.transaction(asked.statements) }
-    const { sql, parameters, reads } = asked
+    if ('statements' in task) return { id, answer: await file.transaction(task.statements) }
+    const { sql, parameters, reads } = task
     if (!reads) return { id, answer: await file.execute(sql, parameters) }
     return { id, answer: JSON.stringify(await file.query(sql, parameters)) }
   } catch (error) {
@@ -70,12 +70,12 @@ async function answer(asked: Question): Promise<Answered> {
   }
 }
 
-port.on('message', async (asked: Asked) => {
-  if (asked !== null) {
-    port.postMessage(await answer(asked))
+port.on('message', async (task: WorkerMessage) => {
+  if (task !== null) {
+    port.postMessage(await answer(task))
     return
   }
   await file.close()
   port.close()
 })
-port.postMessage({ id: READY, answer: 0 } satisfies Answered)
+port.postMessage({ id: READY, answer: 0 } satisfies Answer)

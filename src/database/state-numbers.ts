@@ -16,7 +16,7 @@ export function asNumbers<const Name extends string>(...names: Name[]) {
 }
 
 /** Makes the windows of a counter a text on both databases: PostgreSQL has an array of BigInt, empty for none. */
-export const listedWindows = {
+export const windowsAsText = {
   windows: {
     needs: { windows: true },
     compute: ({ windows }: { windows: string | null | readonly bigint[] }) =>

@@ -44,9 +44,9 @@ export function asPeek(hook: HookDependencies, note: (decision: Decision) => voi
   }
   return {
     ...hook,
-    check: (asked, nowMs, waitedMs) => noted(hook.check(asked, nowMs, waitedMs)),
-    checkLeased: (asked, nowMs, waitedMs) => noted(hook.checkLeased(asked, nowMs, waitedMs)),
-    checkAhead: (asked, nowMs, waitedMs) => noted(hook.check(asked, nowMs, waitedMs)),
+    check: (check, nowMs, waitedMs) => noted(hook.check(check, nowMs, waitedMs)),
+    checkLeased: (check, nowMs, waitedMs) => noted(hook.checkLeased(check, nowMs, waitedMs)),
+    checkAhead: (check, nowMs, waitedMs) => noted(hook.check(check, nowMs, waitedMs)),
     takePermits: (checked) => noted(hook.takePermits(checked)),
   }
 }
@@ -74,12 +74,12 @@ export function createAsk(
   }
   return {
     async check(request: FastifyRequest, { cost }: CheckOptions = {}) {
-      const asked = await ask(request, cost === undefined ? costFor(request) : validateCost('check.cost', cost))
-      return asked?.decision ?? null
+      const checked = await ask(request, cost === undefined ? costFor(request) : validateCost('check.cost', cost))
+      return checked?.decision ?? null
     },
     async peek(request: FastifyRequest) {
-      const asked = await ask(request, 0)
-      return asked && forOneRequest(asked, costFor(request))
+      const checked = await ask(request, 0)
+      return checked && forOneRequest(checked, costFor(request))
     },
   }
 }

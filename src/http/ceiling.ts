@@ -13,8 +13,8 @@ export interface Ceiling {
   standing(address: ClientAddress): Standing
   /** Checks in the same round trip as the check after it. */
   check(check: Check, nowMs: number, waitedMs: number): Decision | Promise<Decision>
-  /** Returns the decision of the other limit where it is known without a new counter. */
-  known(check: Check, nowMs: number): Decision | undefined
+  /** Decides a check of the other limit where that takes no new counter; otherwise returns undefined. */
+  decideLocally(check: Check, nowMs: number): Decision | undefined
 }
 
 /** A client of the ceiling, and until when it is known to be refused. */
@@ -23,7 +23,7 @@ interface Standing {
   refusedUntilMs: number
 }
 
-export function createCeiling(rate: Rate, checks: Pick<Ceiling, 'check' | 'known'>): Ceiling {
+export function createCeiling(rate: Rate, checks: Pick<Ceiling, 'check' | 'decideLocally'>): Ceiling {
   const standing = deriveOnce((counted): Standing => ({ client: inLimit(CEILING_LIMIT, counted), refusedUntilMs: 0 }))
   return { ...checks, limit: limitForCeiling(rate), standing: ({ client }) => standing(client) }
 }
@@ -47,12 +47,12 @@ export function checkUnderCeiling<Dependencies>(
 ): CheckedRequest | Promise<CheckedRequest> {
   const { address, cost, nowMs, waitedMs, limit } = checked
   const standing = ceiling.standing(address)
-  const asked = { key: standing.client.counter, policy: ceiling.limit.policy, cost: Math.min(1, cost) }
-  const ofAddress = ceiling.check(asked, nowMs, waitedMs)
+  const ceilingCheck = { key: standing.client.counter, policy: ceiling.limit.policy, cost: Math.min(1, cost) }
+  const ofAddress = ceiling.check(ceilingCheck, nowMs, waitedMs)
   const isRefused = !(ofAddress instanceof Promise || ofAddress.allowed || ofAddress.unavailable)
   if (isRefused && !limit.isDenial) {
-    const known = limit.awaitsEnd ? undefined : ceiling.known(checked.asked, nowMs)
-    return decideWith(checked, ceiling, standing, known, ofAddress)
+    const local = limit.awaitsEnd ? undefined : ceiling.decideLocally(checked.check, nowMs)
+    return decideWith(checked, ceiling, standing, local, ofAddress)
   }
   const decision = check(dependencies, checked)
   if (decision instanceof Promise || ofAddress instanceof Promise) {

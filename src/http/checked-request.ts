@@ -134,7 +134,7 @@ export const DENIED: Decision = { allowed: false, count: 1, limit: 0, remaining:
 const NOBODY: Client = { parts: [], text: '' }
 const NO_CLIENT: LimitClient = { counted: NOBODY, logged: NOBODY, clear: NOBODY, key: '', counter: '' }
 
-const NO_QUESTION: Check = { key: '', policy: DENIED_LIMIT.policy, cost: 0 }
+const NO_CHECK: Check = { key: '', policy: DENIED_LIMIT.policy, cost: 0 }
 
 /** A request and its decision. Each step sets the fields that the next ones need. */
 export class CheckedRequest {
@@ -157,8 +157,7 @@ export class CheckedRequest {
   limit = DENIED_LIMIT
   client = NO_CLIENT
   decision = DENIED
-  /** The question to the limiter. */
-  asked = NO_QUESTION
+  check = NO_CHECK
   /** The refusal of the deciding limit, where the ceiling refuses for longer. */
   overruled: Refusal | undefined = undefined
   /** The shorter one of two refusals, by the deciding limit and by the ceiling. */

@@ -131,7 +131,7 @@ function check(dependencies: DecideDependencies, checked: CheckedRequest, client
   checked.client = client
   // Denials count against nothing. What is too long is no denial of the client, and counts against its ceiling.
   if (limit.isDenial && (limit !== TOO_LONG_LIMIT || dependencies.ceiling === undefined)) return checked
-  checked.asked = {
+  checked.check = {
     key: client.counter,
     policy: limit.policy,
     cost: limit.cost === 1 ? cost : chargedCost(cost, limit.cost),
@@ -143,10 +143,10 @@ function check(dependencies: DecideDependencies, checked: CheckedRequest, client
       : askUnlessBanned(dependencies, checked, isBanned)
   }
   if (limit.awaitsEnd || dependencies.ceiling !== undefined) return ask(dependencies, checked)
-  const { asked, waitedMs } = checked
+  const { waitedMs } = checked
   const decision = limit.block
-    ? dependencies.checkLeased(asked, nowMs, waitedMs)
-    : dependencies.check(asked, nowMs, waitedMs)
+    ? dependencies.checkLeased(checked.check, nowMs, waitedMs)
+    : dependencies.check(checked.check, nowMs, waitedMs)
   if (decision instanceof Promise) return afterWait(dependencies, checked, decision, keepDecision)
   checked.decision = decision
   return checked
@@ -158,7 +158,7 @@ function askUnlessBanned(dependencies: DecideDependencies, checked: CheckedReque
   return isBanned && ban !== null ? findClient(dependencies, checked, ban.denial) : ask(dependencies, checked)
 }
 
-/** Waits for what is under way before any limit is asked, so that a ceiling is asked in the same round trip. */
+/** Waits for pending writes before any limit is checked, so that a ceiling is checked in the same round trip. */
 function ask(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
   const { limit, client } = checked
   const late = limit.awaitsEnd ? dependencies.pendingWrites(client.counter) : undefined
@@ -180,11 +180,11 @@ function askNow(dependencies: DecideDependencies, checked: CheckedRequest): Deci
 }
 
 function askLimit(dependencies: DecideDependencies, checked: CheckedRequest): Decision | Promise<Decision> {
-  const { limit, asked, nowMs, waitedMs } = checked
+  const { limit, check, nowMs, waitedMs } = checked
   if (limit.isDenial) return DENIED
   if (limit.takesPermits) return dependencies.takePermits(checked)
-  if (limit.awaitsEnd) return dependencies.checkAhead(asked, nowMs, waitedMs)
-  return limit.block ? dependencies.checkLeased(asked, nowMs, waitedMs) : dependencies.check(asked, nowMs, waitedMs)
+  if (limit.awaitsEnd) return dependencies.checkAhead(check, nowMs, waitedMs)
+  return limit.block ? dependencies.checkLeased(check, nowMs, waitedMs) : dependencies.check(check, nowMs, waitedMs)
 }
 
 function keepDecision(_dependencies: DecideDependencies, checked: CheckedRequest, decision: Decision): CheckedRequest {

@@ -81,17 +81,17 @@ export class CountedResponses {
    *
    * @param ask asks the limiter
    */
-  checkAhead(asked: Check, nowMs: number, waitedMs: number, ask: Limiter['check']): Decision | Promise<Decision> {
-    return after(ask(toPeek(asked), nowMs, waitedMs), (decision) => toDecision(asked, decision))
+  checkAhead(check: Check, nowMs: number, waitedMs: number, ask: Limiter['check']): Decision | Promise<Decision> {
+    return after(ask(toPeek(check), nowMs, waitedMs), (decision) => toDecision(check, decision))
   }
 
   /** Uses the cost of a request when its response starts with a status that counts, whatever becomes of the body. */
-  await({ request, limit: { counts }, asked }: CheckedRequest, reply: FastifyReply): void {
+  await({ request, limit: { counts }, check }: CheckedRequest, reply: FastifyReply): void {
     if (counts === null) return
     awaited.add(request)
     atResponseStart(request, reply, (status) => {
       if (!countsStatus(counts, status) || !awaited.has(request)) return
-      this.pending.run(asked.key, () => this.#limiter.check(toCharge(asked), this.#now()))
+      this.pending.run(check.key, () => this.#limiter.check(toCharge(check), this.#now()))
     })
   }
 
@@ -149,10 +149,10 @@ export class HeldPermits {
    *
    * @param ask asks the limiter
    */
-  take({ request, asked, nowMs, waitedMs }: CheckedRequest, ask: Limiter['check']): Decision | Promise<Decision> {
-    const { policy } = asked
+  take({ request, check, nowMs, waitedMs }: CheckedRequest, ask: Limiter['check']): Decision | Promise<Decision> {
+    const { policy } = check
     if (!isPlain(policy)) throw new RangeError('requests in progress are counted in one window')
-    const taken = { ...asked, policy, permit: this.#nextPermit++ }
+    const taken = { ...check, policy, permit: this.#nextPermit++ }
     return after(ask(taken, nowMs, waitedMs), (decision) => {
       if (decision.allowed && taken.cost > 0) this.#hold(request, taken, nowMs)
       return decision

@@ -27,8 +27,8 @@ export interface BatchStore {
 
 /** A wrapper around a store, for one concern. */
 export interface WrappedStore extends BatchStore {
-  /** Returns the decision on a check where it is known without the store. */
-  known(check: Check, nowMs: number): Decision | undefined
+  /** Decides a check where that takes no call of the store; otherwise returns undefined. */
+  decideLocally(check: Check, nowMs: number): Decision | undefined
   settle(settlements: readonly Settlement[], nowMs: number): Promise<void>
 }
 

@@ -93,8 +93,8 @@ export function createBatches(store: SafeStore) {
     /** Leaves out a check, if it is not sent yet. Its answer never comes then. */
     abandon: (check: Check): void => void abandoned.add(check),
     check(check: Check, nowMs: number, leads = false): Decision | Promise<Decision> {
-      const known = store.known(check, nowMs)
-      if (known !== undefined) return known
+      const local = store.decideLocally(check, nowMs)
+      if (local !== undefined) return local
       return new Promise((answer) => {
         const { waiting } = openBatch(nowMs, leads)
         waiting.push({ check, answer })

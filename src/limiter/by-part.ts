@@ -44,7 +44,7 @@ export function limiterByPart(partOf: (key: string) => string, create: (part: st
 
   return {
     check: (check, nowMs, waitedMs, leads) => limiterFor(check.key, nowMs).check(check, nowMs, waitedMs, leads),
-    known: (check, nowMs) => limiterFor(check.key, nowMs).known(check, nowMs),
+    decideLocally: (check, nowMs) => limiterFor(check.key, nowMs).decideLocally(check, nowMs),
     checkLeased: (check, nowMs, waitedMs) => limiterFor(check.key, nowMs).checkLeased(check, nowMs, waitedMs),
     settle: (settlement, nowMs) => limiterFor(settlement.key, nowMs).settle(settlement, nowMs),
     async reset(keys) {

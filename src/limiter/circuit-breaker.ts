@@ -51,7 +51,7 @@ export class CircuitBreaker implements SafeStore {
     return this.#unanswered !== undefined
   }
 
-  known(check: Check, nowMs: number): Decision | undefined {
+  decideLocally(check: Check, nowMs: number): Decision | undefined {
     if (this.#unanswered === undefined) return undefined
     // One check may fail for a reason of its own: the next probe has another one.
     this.#unanswered = check

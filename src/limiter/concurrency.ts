@@ -35,10 +35,10 @@ export function checkConcurrency(
   nowMs: number,
 ): Checked<ConcurrencyCounter> {
   const { periodMs } = policy
-  const known = counter?.periodMs === periodMs ? counter.taken : []
-  const lastMs = (known.at(-1)?.untilMs ?? 0) - periodMs
+  const stored = counter?.periodMs === periodMs ? counter.taken : []
+  const lastMs = (stored.at(-1)?.untilMs ?? 0) - periodMs
   const isNone = lastMs > latestStartMs(nowMs, periodMs)
-  const [before, momentMs] = isNone ? [[], nowMs] : [known, Math.max(nowMs, lastMs)]
+  const [before, momentMs] = isNone ? [[], nowMs] : [stored, Math.max(nowMs, lastMs)]
   const taken = before.filter(({ untilMs }) => untilMs > momentMs)
   const decision = decideConcurrency(policy, countPermits(taken), cost)
   if (decision.allowed && cost > 0) taken.push({ permit, untilMs: momentMs + periodMs, cost })

@@ -47,44 +47,44 @@ function createPartLimiter(
   const breaker = new CircuitBreaker(owed, { fallback, now, log, part, onRecovery })
   const refusals = isRemote ? new RememberedRefusals(breaker, refusalsPoll, lease?.leaseMs) : undefined
   const safe = refusals ?? breaker
-  const batches = refusals === undefined ? askDirectly(breaker) : createBatches(refusals)
+  const batches = refusals === undefined ? passDirectly(breaker) : createBatches(refusals)
 
-  function check(asked: Check, nowMs: number, waitedMs?: number, leads = false): Decision | Promise<Decision> {
-    const answer = batches.check(asked, nowMs, leads)
+  function checkInBatch(check: Check, nowMs: number, waitedMs?: number, leads = false): Decision | Promise<Decision> {
+    const answer = batches.check(check, nowMs, leads)
     if (!(answer instanceof Promise) || waitedMs === undefined) return answer
-    // The time-out of its batch is enough where that is sent now.
+    // The time-out of the batch is enough where that is sent now.
     if (waitedMs === 0 && !batches.isBehind()) return answer
-    return untilDeadline(asked, nowMs, answer, waitedMs)
+    return untilDeadline(check, nowMs, answer, waitedMs)
   }
 
   /** Decides without the store when the time of a request is over, also where its batch has more time or is not sent. */
-  function untilDeadline(asked: Check, nowMs: number, answer: Promise<Decision>, waitedMs: number): Promise<Decision> {
+  function untilDeadline(check: Check, nowMs: number, answer: Promise<Decision>, waitedMs: number): Promise<Decision> {
     return new Promise((resolve) => {
       let isLate = false
       const giveUp = () => {
         isLate = true
-        batches.abandon(asked)
-        resolve(safe.decideWithout(asked, nowMs))
+        batches.abandon(check)
+        resolve(safe.decideWithout(check, nowMs))
       }
       const timer = patientTimeout(giveUp, Math.max(2, timeoutMs - waitedMs))
       void answer.then((decision) => {
         clearTimeout(timer)
-        if (isLate) owed.answeredLate([asked], nowMs)
+        if (isLate) owed.answeredLate([check], nowMs)
         else resolve(decision)
       })
     })
   }
 
-  function checkLeased(asked: Check, nowMs: number, waitedMs?: number): Decision | Promise<Decision> {
+  function checkLeased(check: Check, nowMs: number, waitedMs?: number): Decision | Promise<Decision> {
     // Another process may reset a counter: the poll then forgets the shares.
     refusalsPoll?.isFresh(nowMs)
-    return leases?.known(asked, nowMs) ?? check(asked, nowMs, waitedMs)
+    return leases?.decideLocally(check, nowMs) ?? checkInBatch(check, nowMs, waitedMs)
   }
   return {
-    check,
-    known: (asked, nowMs) => refusals?.remembered(asked, nowMs),
+    check: checkInBatch,
+    decideLocally: (check, nowMs) => refusals?.remembered(check, nowMs),
     settle: batches.settle,
-    checkLeased: leases === undefined ? check : checkLeased,
+    checkLeased: leases === undefined ? checkInBatch : checkLeased,
     reset: async (keys) => safe.reset(keys),
     forgetAll() {
       refusals?.forgetAll()
@@ -105,15 +105,15 @@ function createPartLimiter(
 }
 
 /** Creates the functions that pass one check or settlement at a time to a store that answers at once. */
-function askDirectly(store: SafeStore): Pick<Limiter, 'settle'> & Omit<ReturnType<typeof createBatches>, 'settle'> {
+function passDirectly(store: SafeStore): Pick<Limiter, 'settle'> & Omit<ReturnType<typeof createBatches>, 'settle'> {
   return {
     isBehind: () => false,
     abandon: () => undefined,
-    check(asked, nowMs) {
-      const known = store.known(asked, nowMs)
-      if (known !== undefined) return known
-      const only = ([decision]: Answers) => decision ?? store.decideWithout(asked, nowMs)
-      const answers = store.check([asked], nowMs)
+    check(check, nowMs) {
+      const local = store.decideLocally(check, nowMs)
+      if (local !== undefined) return local
+      const only = ([decision]: Answers) => decision ?? store.decideWithout(check, nowMs)
+      const answers = store.check([check], nowMs)
       return answers instanceof Promise ? answers.then(only) : only(answers)
     },
     settle: (settlement, nowMs) => store.settle([settlement], nowMs),

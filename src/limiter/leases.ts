@@ -55,7 +55,7 @@ export class Leases implements WrappedStore {
     this.#sweeping = setInterval(() => this.#sweep(), options.leaseMs / 2).unref()
   }
 
-  known(check: Check, nowMs: number): Decision | undefined {
+  decideLocally(check: Check, nowMs: number): Decision | undefined {
     const { key, policy, cost } = check
     if (cost === 0 || !hasShares(policy)) return undefined
     const share = this.#shares.get(key)
@@ -209,9 +209,9 @@ export class Leases implements WrappedStore {
   async #settleEnded(): Promise<void> {
     if (this.#ended.length === 0) return
     try {
-      const known = this.#resets
+      const before = this.#resets
       await this.#readResets()
-      if (known !== this.#resets) this.forgetAll()
+      if (before !== this.#resets) this.forgetAll()
       while (this.#ended.length > 0) {
         await this.#store.settle?.(this.#ended.splice(0, MAX_SETTLED), this.#options.now())
       }

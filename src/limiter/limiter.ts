@@ -9,8 +9,8 @@ export interface Limiter {
    * @param leads whether the check goes to the store together with the check just after it
    */
   check(check: Check, nowMs: number, waitedMs?: number, leads?: boolean): Decision | Promise<Decision>
-  /** Decides a check where that takes no new counter: by a remembered refusal, or by a counter in this process. */
-  known(check: Check, nowMs: number): Decision | undefined
+  /** Decides a check where that takes no new counter: by a remembered refusal, or by a counter in this process; otherwise returns undefined. */
+  decideLocally(check: Check, nowMs: number): Decision | undefined
   /** Does the same for a limit that refuses: with leases, a busy client's check may be decided from a share. */
   checkLeased(check: Check, nowMs: number, waitedMs?: number): Decision | Promise<Decision>
   /**

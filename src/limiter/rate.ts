@@ -101,14 +101,14 @@ function refuseSamePeriods(rate: string, texts: readonly string[], windows: read
 /** Spells a rate, or a policy, as `parseRate` reads it. */
 export function toRateText({ limit, periodMs, windows }: Rate): string {
   if (windows !== undefined) return windows.map((window) => `${window.limit}/${window.period}`).join(', ')
-  const [unit, unitMs] = [...UNIT_MS].findLast(([, its]) => periodMs % its === 0) ?? ['s', SECOND_MS]
+  const [unit, unitMs] = [...UNIT_MS].findLast(([, lengthMs]) => periodMs % lengthMs === 0) ?? ['s', SECOND_MS]
   const units = periodMs / unitMs
   return `${limit}/${units === 1 ? '' : units}${unit}`
 }
 
 /** Returns a rate that is a multiple of another one in each of its windows, as far as counts go. */
 export function timesRate(rate: Rate, factor: number): Rate {
-  const times = <Its extends Window>(window: Its): Its => {
+  const times = <Each extends Window>(window: Each): Each => {
     return { ...window, limit: Math.min(MAX_COUNT, window.limit * factor) }
   }
   return { ...times(rate), ...(rate.windows && { windows: rate.windows.map(times) }) }

@@ -98,16 +98,16 @@ export class Refusals {
    */
   note(check: Check, decision: Decision, nowMs: number, generation: number): Decision {
     const { key, policy, cost } = check
-    const known = this.#remembered.get(key)
+    const earlier = this.#remembered.get(key)
     if (decision.allowed) {
-      if (known !== undefined) this.#remembered.delete(key)
+      if (earlier !== undefined) this.#remembered.delete(key)
       return decision
     }
     const waitMs = waitFor(check, decision)
     if (waitMs === null || generation !== this.#generation) return decision
     const resetAtMs = nowMs + decision.resetMs
-    const isSameWindow = policy.algorithm === 'fixed_window' && known?.resetAtMs === resetAtMs
-    const count = isSameWindow ? Math.max(decision.count, known.count + cost) : decision.count
+    const isSameWindow = policy.algorithm === 'fixed_window' && earlier?.resetAtMs === resetAtMs
+    const count = isSameWindow ? Math.max(decision.count, earlier.count + cost) : decision.count
     this.#remember(key, {
       policy,
       decision,
@@ -213,8 +213,8 @@ export class RememberedRefusals implements SafeStore {
     this.#refusals = new Refusals(maxAgeMs)
   }
 
-  known(check: Check, nowMs: number): Decision | undefined {
-    return this.remembered(check, nowMs) ?? this.#store.known(check, nowMs)
+  decideLocally(check: Check, nowMs: number): Decision | undefined {
+    return this.remembered(check, nowMs) ?? this.#store.decideLocally(check, nowMs)
   }
 
   /** Returns a refusal that holds, without asking the store; it counts the check. */

@@ -24,23 +24,23 @@ export function validatedStore(store: BatchStore): BatchStore {
 /** @throws RangeError naming what is wrong */
 function validated(decisions: Answers, checks: readonly Check[]): Answers {
   for (const [index, check] of checks.entries()) {
-    const problem = problemOf(decisions[index], check)
+    const problem = findProblem(decisions[index], check)
     if (problem !== undefined) throw new RangeError(`the store answered ${problem}`)
   }
   return decisions
 }
 
-function problemOf(decision: Decision | undefined, { policy }: Check): string | undefined {
+function findProblem(decision: Decision | undefined, { policy }: Check): string | undefined {
   if (decision === null || typeof decision !== 'object') return `${String(decision)} in place of a decision`
   const { allowed, count, windows } = decision
   const longestMs = 2 * Math.max(...(policy.windows ?? [policy]).map(({ periodMs }) => periodMs)) + MAX_AHEAD_MS
   if (typeof allowed !== 'boolean') return `allowed: ${String(allowed)}`
   if (!isWhole(count)) return `count: ${String(count)}`
   if ((windows?.length ?? 0) !== (policy.windows?.length ?? 0)) return 'not one state for each window'
-  return [decision, ...(windows ?? [])].map((state) => problemOfState(state, longestMs)).find(Boolean)
+  return [decision, ...(windows ?? [])].map((state) => findStateProblem(state, longestMs)).find(Boolean)
 }
 
-function problemOfState(
+function findStateProblem(
   { limit, remaining, resetMs, retryAfterMs }: WindowState,
   longestMs: number,
 ): string | undefined {

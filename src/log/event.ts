@@ -101,8 +101,8 @@ export function isEventRow(values: unknown): boolean {
 /** Returns the statement that inserts many rows: parameter `$1` is a JSON array of `eventValues`. */
 export function insertEventsSql(dialect: Dialect): string {
   const names = COLUMNS.map(([name]) => name).join(', ')
-  const values = COLUMNS.map(([name, type], place) => {
-    const field = dialect.jsonField(place, type)
+  const values = COLUMNS.map(([name, type], index) => {
+    const field = dialect.jsonField(index, type)
     return name === '"timestamp"' ? dialect.fromMs(field) : field
   }).join(', ')
   return `INSERT INTO ${dialect.table('rate_limit_event')} (${names})

@@ -44,9 +44,9 @@ export interface SpoolFolder {
 export function openSpoolFolder(folder: string): SpoolFolder {
   try {
     mkdirSync(folder, { recursive: true, mode: 0o700 })
-    requireOwn(folder)
-    const [writer, ownLock] = lockNewWriter(folder)
-    const locks = new Map([[writer, ownLock]])
+    requireOwnership(folder)
+    const [writer, writerLock] = lockNewWriter(folder)
+    const locks = new Map([[writer, writerLock]])
     for (const other of new Set(listNames(folder).map((name) => name.writer))) {
       const lock = other === writer ? undefined : tryLock(folder, other)
       if (lock === undefined) continue
@@ -79,13 +79,13 @@ export interface SpooledTraces {
 
 export async function findSpooled(
   folder: string,
-  isMeant: (row: readonly unknown[]) => boolean,
+  isOfClient: (row: readonly unknown[]) => boolean,
 ): Promise<SpooledTraces> {
   if (!existsSync(folder)) return { events: 0, unreadable: 0 }
   let events = 0
   for (const file of listFiles(folder)) {
     const rows = (await readRows(file)).runs.flatMap((run) => run.rows)
-    events += rows.filter((row) => isMeant(JSON.parse(row))).length
+    events += rows.filter((row) => isOfClient(JSON.parse(row))).length
   }
   return { events, unreadable: readdirSync(folder).filter((name) => name.endsWith(UNREADABLE)).length }
 }
@@ -95,23 +95,23 @@ export async function findSpooled(
  *
  * @throws InvalidSettingError naming what others may write to, and the remedy
  */
-function requireOwn(folder: string): void {
+function requireOwnership(folder: string): void {
   // Windows has no such modes.
   if (process.geteuid === undefined) return
   const refusal = (what: string) =>
     new InvalidSettingError(`Setting "eventSpool" is ${JSON.stringify(folder)}, ${what}`)
-  if (!isOwn(statSync(folder))) {
+  if (!isOwned(statSync(folder))) {
     throw refusal('which other users may write to: give a folder below it, which is then created, or run chmod 700')
   }
   for (const { name } of listNames(folder)) {
     const found = lstatSync(join(folder, name), { throwIfNoEntry: false })
     // Another process may have deleted it meanwhile.
-    if (found === undefined || (found.isFile() && found.nlink <= 1 && isOwn(found))) continue
+    if (found === undefined || (found.isFile() && found.nlink <= 1 && isOwned(found))) continue
     throw refusal(`where ${name} is no file of this user alone: look who made it, and delete it`)
   }
 }
 
-function isOwn({ uid, mode }: Stats): boolean {
+function isOwned({ uid, mode }: Stats): boolean {
   return (mode & OTHERS_WRITE) === 0 && (uid === process.geteuid?.() || uid === 0)
 }
 

@@ -119,7 +119,7 @@ function createMemoryLimiter(store: MemoryStore): Limiter {
   const check: Limiter['check'] = store.checkOne.bind(store)
   return {
     check,
-    known: (asked, nowMs) => store.checkKnown(asked, nowMs),
+    decideLocally: (check, nowMs) => store.checkExisting(check, nowMs),
     settle: (settlement) => store.settle([settlement]),
     checkLeased: check,
     reset: async (keys) => store.reset(keys),

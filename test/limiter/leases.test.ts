@@ -228,11 +228,11 @@ test('what is spent of a share while the store fails is not held again', async (
   const check = checkOf({ limit: 10_000 })
   for (let sent = 0; sent < 10; sent++) {
     nowMs += 10
-    leases.known(check, nowMs) ?? (await leases.check([check], nowMs))
+    leases.decideLocally(check, nowMs) ?? (await leases.check([check], nowMs))
   }
   function spendAll(): number {
     let spent = 0
-    while (leases.known(check, nowMs) !== undefined) spent++
+    while (leases.decideLocally(check, nowMs) !== undefined) spent++
     return spent
   }
   const held = store.counted(check, nowMs) - 10

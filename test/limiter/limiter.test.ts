@@ -109,7 +109,7 @@ describe('the limiter', () => {
   test('knows no decision where no refusal is remembered, and asks no store for it', async () => {
     const store = controlledStore(1)
     const { limiter } = limiterOf(store)
-    assert.equal(limiter.known(checkOf('a'), NOW_MS), undefined)
+    assert.equal(limiter.decideLocally(checkOf('a'), NOW_MS), undefined)
     assert.deepEqual(store.batches, [])
   })
 

@@ -146,8 +146,8 @@ async function trace({ hook, whySkipped }: ExplainDependencies, { request, addre
     user: (checked) => noteUser(checked, user),
     ceiling: ceiling && {
       ...ceiling,
-      check: (asked, nowMs) =>
-        after(ceiling.check(asked, nowMs, 0), (answer) => {
+      check: (check, nowMs) =>
+        after(ceiling.check(check, nowMs, 0), (answer) => {
           ofCeiling = answer
           return answer
         }),

@@ -10,9 +10,9 @@ import {
 } from '../algorithm.js'
 
 /** The checks on one counter that one statement or script takes together, in the order of their arrival. */
-export interface CheckGroup<Asked extends Check = Check> {
-  readonly first: Asked
-  readonly checks: Asked[]
+export interface CheckGroup<Grouped extends Check = Check> {
+  readonly first: Grouped
+  readonly checks: Grouped[]
   /** The positions of their decisions in the batch. */
   readonly indexes: number[]
 }
@@ -31,13 +31,13 @@ interface Grouping {
  * that cannot join those before it (a rule was just edited, or costs differ) is left for later, as are all later checks
  * on its counter.
  */
-export function groupChecks<Asked extends Check>(
-  checks: readonly Asked[],
+export function groupChecks<Grouped extends Check>(
+  checks: readonly Grouped[],
   indexes: readonly number[],
   { storedKey, counters }: Grouping,
 ) {
-  const byAlgorithm = new Map<Algorithm, Map<string, CheckGroup<Asked>>>()
-  const closed = new Set<CheckGroup<Asked>>()
+  const byAlgorithm = new Map<Algorithm, Map<string, CheckGroup<Grouped>>>()
+  const closed = new Set<CheckGroup<Grouped>>()
   const left: number[] = []
   for (const index of indexes) {
     const check = checks[index]
@@ -102,9 +102,9 @@ export function sameLimitAndCost({ policy: a, cost }: Check, { policy: b, cost: 
  * counter admits. Checks of cost 0 ask for none.
  */
 export function toAdmission({ first, checks }: CheckGroup) {
-  const asked = first.cost === 0 ? 0 : checks.length
+  const checkCount = first.cost === 0 ? 0 : checks.length
   const cost = Math.min(neededFor(first.cost), MAX_COST)
-  return { asked, cost, admitted: Math.min(asked, Math.floor(leastLimit(first.policy) / cost)) }
+  return { checkCount, cost, admitted: Math.min(checkCount, Math.floor(leastLimit(first.policy) / cost)) }
 }
 
 /**

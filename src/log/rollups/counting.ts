@@ -125,33 +125,33 @@ export function countSql(
 
 /**
  * Gives the busiest of the new combinations the room that is left in their bucket, and omits the paths of others. Most
- * buckets of a host with many paths are full: their new combinations are added up before any are ranked. What is known
- * is looked up one by one: PostgreSQL would compare each combination with each of the bucket, and for EXISTS it may read
+ * buckets of a host with many paths are full: their new combinations are added up before any are ranked. Stored
+ * combinations are looked up one by one: PostgreSQL would compare each combination with each of the bucket, and for EXISTS it may read
  * the whole table.
  */
 function withRoom(table: string, minutes: string, spans: string, hasBucket: string, sums: string): string {
   const inBucket = (row: string) =>
-    `FROM ${table} AS known WHERE known.span = ${row}.span AND known.bucket = ${row}.bucket`
+    `FROM ${table} AS stored WHERE stored.span = ${row}.span AND stored.bucket = ${row}.bucket`
   return `WITH minutes AS MATERIALIZED (${minutes}), buckets AS (
       SELECT minute, span, minute / span AS bucket
       FROM (SELECT DISTINCT minute FROM minutes) AS times CROSS JOIN ${spans} WHERE ${hasBucket}
     ), rooms AS MATERIALIZED (
       SELECT buckets.*, ${MAX_COMBINATIONS} - (SELECT COUNT(*) ${inBucket('buckets')} AND path <> '') AS room FROM buckets
     ), marked AS (
-      SELECT span, bucket, room, minutes.*, (SELECT 1 ${inBucket('rooms')} AND known.path = minutes.path
-        AND known.rule_name = minutes.rule_name AND known.method = minutes.method LIMIT 1) IS NOT NULL AS is_known
+      SELECT span, bucket, room, minutes.*, (SELECT 1 ${inBucket('rooms')} AND stored.path = minutes.path
+        AND stored.rule_name = minutes.rule_name AND stored.method = minutes.method LIMIT 1) IS NOT NULL AS is_stored
       FROM rooms JOIN minutes USING (minute)
     ), counted AS (
-      SELECT span, bucket, room, rule_name, method, CASE WHEN is_known OR room > 0 THEN path ELSE '' END AS known_path,
-        CASE WHEN is_known OR room <= 0 OR path = '' THEN 1 ELSE 0 END AS has_place, ${sums}
-      FROM marked GROUP BY span, bucket, room, rule_name, method, known_path, has_place
-    ), placed AS (
+      SELECT span, bucket, room, rule_name, method, CASE WHEN is_stored OR room > 0 THEN path ELSE '' END AS shown_path,
+        CASE WHEN is_stored OR room <= 0 OR path = '' THEN 1 ELSE 0 END AS has_row, ${sums}
+      FROM marked GROUP BY span, bucket, room, rule_name, method, shown_path, has_row
+    ), ranked AS (
       SELECT counted.*, ROW_NUMBER() OVER (
-        PARTITION BY span, bucket, has_place ORDER BY total DESC, known_path, rule_name, method
+        PARTITION BY span, bucket, has_row ORDER BY total DESC, shown_path, rule_name, method
       ) AS rank FROM counted
     )
-    SELECT span, bucket, CASE WHEN has_place = 1 OR rank <= room THEN known_path ELSE '' END AS kept_path, rule_name, method, ${sums}
-    FROM placed WHERE true GROUP BY span, bucket, kept_path, rule_name, method`
+    SELECT span, bucket, CASE WHEN has_row = 1 OR rank <= room THEN shown_path ELSE '' END AS kept_path, rule_name, method, ${sums}
+    FROM ranked WHERE true GROUP BY span, bucket, kept_path, rule_name, method`
 }
 
 /** Returns the statement that adds events to the trend, which keeps the sums of each hour after events are deleted. */

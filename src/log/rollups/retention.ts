@@ -51,11 +51,11 @@ export async function cleanupOldEvents(
     return counted?.found ?? 0
   }
   // Only folded events: the trend, which outlives them, would lack the others for ever.
-  const deletionOf = (condition: string, limit: string) => `DELETE FROM ${table} WHERE id IN (
+  const deletionSql = (condition: string, limit: string) => `DELETE FROM ${table} WHERE id IN (
     SELECT id FROM ${table} WHERE ${condition} AND id <= ${watermarkSql(database)} ORDER BY "timestamp", id LIMIT ${limit})`
   await foldForReport(database, clock.now(), 1)
-  const deleteOld = () => database.execute(deletionOf(isOld, '$2'), [cutoffMs, batchSize])
-  const deleteMisdated = () => database.execute(deletionOf(isMisdated, '$3'), [cutoffMs, latestMs, batchSize])
+  const deleteOld = () => database.execute(deletionSql(isOld, '$2'), [cutoffMs, batchSize])
+  const deleteMisdated = () => database.execute(deletionSql(isMisdated, '$3'), [cutoffMs, latestMs, batchSize])
   let deleted = await deleteInBatches(batchSize, deleteOld, { onProgress, signal })
   const before = deleted
   if (!signal?.aborted) {

@@ -2,7 +2,7 @@
 
 import { restAfter } from '../../database/batches.js'
 import type { Database } from '../../database/database.js'
-import { keyNodesOf, RedisConnection } from '../../database/redis.js'
+import { keyNodes, RedisConnection } from '../../database/redis.js'
 import type { RedisClient } from '../../database/redis-client.js'
 import { bumpRevision } from '../../database/revision.js'
 import { STATE_TABLE_NAMES } from '../../limiter/stores/sql/state-cleanup.js'
@@ -83,7 +83,7 @@ export async function eraseRedisCounters(
     const keyPrefix = keyPrefixOf(client)
     // A scan may find a key again.
     const found = new Set<string>()
-    for (const node of keyNodesOf(client).filter(canScan)) {
+    for (const node of keyNodes(client).filter(canScan)) {
       for (const token of erased.tokens) {
         const match = `${escapePattern(keyPrefix)}${prefix}*${escapePattern(token)}*`
         for (let cursor = '0', isFirst = true; (isFirst || cursor !== '0') && !signal?.aborted; isFirst = false) {

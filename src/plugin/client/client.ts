@@ -1,6 +1,6 @@
 import { attachDatabase, Database, databaseFor } from '../../database/database.js'
 import type { GeneratedClient } from '../../database/generated-client.js'
-import { asNumbers, listedWindows } from '../../database/state-numbers.js'
+import { asNumbers, windowsAsText } from '../../database/state-numbers.js'
 import { loadModule, modulePath } from '../../ground/package-root.js'
 import { type Clock, systemClock } from '../../ground/time/clock.js'
 import { SQLITE_FUNCTIONS } from '../../limiter/stores/sql/sqlite-functions.js'
@@ -120,10 +120,10 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
       rateLimitOverride: asNumbers('id'),
       rateLimitChange: asNumbers('id', 'rowId'),
       rateLimitRevision: asNumbers('revision'),
-      rateLimitCounter: { ...asNumbers('count'), ...listedWindows },
-      rateLimitSlidingWindow: { ...asNumbers('used', 'cost'), ...listedWindows },
-      rateLimitTokenBucket: { ...asNumbers('used', 'cost'), ...listedWindows },
-      rateLimitLeakyBucket: { ...asNumbers('used', 'cost'), ...listedWindows },
+      rateLimitCounter: { ...asNumbers('count'), ...windowsAsText },
+      rateLimitSlidingWindow: { ...asNumbers('used', 'cost'), ...windowsAsText },
+      rateLimitTokenBucket: { ...asNumbers('used', 'cost'), ...windowsAsText },
+      rateLimitLeakyBucket: { ...asNumbers('used', 'cost'), ...windowsAsText },
       rateLimitConcurrency: asNumbers('periodMs', 'used', 'granted', 'firstMs', 'lastMs'),
     },
     model: {

@@ -27,7 +27,7 @@ export function createChecks(components: HookComponents): CommonDependencies {
     check,
     checkLeased,
     pendingWrites: (counter) => permits.pending.get(counter) ?? responses.pending.get(counter),
-    checkAhead: (asked, nowMs, waitedMs) => responses.checkAhead(asked, nowMs, waitedMs, check),
+    checkAhead: (ahead, nowMs, waitedMs) => responses.checkAhead(ahead, nowMs, waitedMs, check),
     storeTimeoutMs: settings.storeTimeoutMs,
     takePermits: (checked) => permits.take(checked, check),
     awaitResponse: (checked, reply) => responses.await(checked, reply),

@@ -64,8 +64,8 @@ function createAppCeiling({ settings, limiter }: HookComponents): Ceiling | unde
   const { ceiling } = settings.middleware
   if (ceiling === undefined) return undefined
   return createCeiling(ceiling, {
-    check: (asked, nowMs, waitedMs) => limiter.check(asked, nowMs, waitedMs, true),
-    known: limiter.known,
+    check: (check, nowMs, waitedMs) => limiter.check(check, nowMs, waitedMs, true),
+    decideLocally: limiter.decideLocally,
   })
 }
 

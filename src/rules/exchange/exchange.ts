@@ -1,6 +1,6 @@
 import type { Database } from '../../database/database.js'
 import { type Dialect, runStatement, runWork, type SqlWork } from '../../database/dialect.js'
-import { readRevision, revisionOf } from '../../database/revision.js'
+import { readRevision, revisionSql } from '../../database/revision.js'
 import { InvalidSettingError } from '../../ground/errors.js'
 import type { Clock } from '../../ground/time/clock.js'
 import type { Description, Entry, FieldTable } from '../description.js'
@@ -110,7 +110,7 @@ export async function importRules(
   }
 
   function* apply(before: number, compared: Comparisons): SqlWork<Comparisons> {
-    const [row] = yield* runStatement<{ revision: number }>(revisionOf('rules', dialect))
+    const [row] = yield* runStatement<{ revision: number }>(revisionSql('rules', dialect))
     const comparisons = Number(row?.revision ?? 0) === before ? compared : yield* compare()
     yield* writeComparison(new LockedTable(RULES, dialect, nowMs), comparisons.rules)
     yield* writeComparison(new LockedTable(OVERRIDES, dialect, nowMs), comparisons.overrides)

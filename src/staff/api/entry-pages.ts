@@ -1,7 +1,7 @@
 /** Reads rules and overrides a page at a time, also rows that raw SQL filled with values of other types. */
 import Type from 'typebox'
 import type { Database } from '../../database/database.js'
-import { revisionOf } from '../../database/revision.js'
+import { revisionSql } from '../../database/revision.js'
 import { type Clock, MINUTE_MS } from '../../ground/time/clock.js'
 import { OVERRIDES } from '../../rules/overrides/override.js'
 import { entriesAsJson, parseEntries, readSomeEntries } from '../../rules/read-entries.js'
@@ -79,7 +79,7 @@ export class RulePages {
     // In one statement: the rules are those of the revision.
     const [row] = await query<{ revision: number | null; entries: string | null }>(
       `SELECT revision, CASE WHEN revision = $1 THEN NULL ELSE ${entries} END AS entries
-       FROM (SELECT (${revisionOf('rules', dialect)}) AS revision) AS current`,
+       FROM (SELECT (${revisionSql('rules', dialect)}) AS revision) AS current`,
       [kept?.revision ?? null, limit + 1, ...(after ?? [])],
     )
     const revision = row?.revision ?? null

@@ -59,7 +59,7 @@ export class MemoryStore implements Store {
   }
 
   /** Decides one check where its key has a counter already. */
-  checkKnown(check: Check, nowMs: number): Decision | undefined {
+  checkExisting(check: Check, nowMs: number): Decision | undefined {
     return this.#counters.has(check.key) ? this.checkOne(check, nowMs) : undefined
   }
 

@@ -22,7 +22,7 @@ import { readNumbers, splitNumbers } from '../numbers-text.js'
 export interface ScriptCall {
   readonly key: string
   /** What the script is to do with it; `redis-lua.ts` has the form. */
-  readonly asks: string
+  readonly task: string
 }
 
 export interface RedisCounter {
@@ -41,7 +41,7 @@ interface RedisDefinition<Counter> extends Pick<RedisCounter, 'letter' | 'joins'
   readonly read: (numbers: WindowNumbers) => Counter
   /** How many numbers a window has. */
   readonly size: number
-  readonly asked: (group: CheckGroup) => { readonly cost: number; readonly asked: number }
+  readonly toAdmission: (group: CheckGroup) => { readonly cost: number; readonly checkCount: number }
 }
 
 function defineRedisCounter<Counter>({
@@ -51,22 +51,22 @@ function defineRedisCounter<Counter>({
   check,
   read,
   size,
-  asked: askedFor,
+  toAdmission,
 }: RedisDefinition<Counter>): RedisCounter {
-  // Most counters of a batch are asked alike.
+  // Most counters of a batch have the same windows.
   let [listed, listedMs, list]: [unknown, number, string] = [undefined, 0, '']
   return {
     letter,
     joins,
     call(key, group, nowMs) {
       const { periodMs, limit, windows } = group.first.policy
-      const { cost, asked } = askedFor(group)
+      const { cost, checkCount } = toAdmission(group)
       if (windows !== undefined) {
         if (windows !== listed || nowMs !== listedMs) list = listWindows(windows, nowMs)
         ;[listed, listedMs] = [windows, nowMs]
-        return { key, asks: `w${letter} ${cost} ${asked} ${list}` }
+        return { key, task: `w${letter} ${cost} ${checkCount} ${list}` }
       }
-      return { key, asks: `${letter} ${periodMs} ${limit} ${cost} ${asked}` }
+      return { key, task: `${letter} ${periodMs} ${limit} ${cost} ${checkCount}` }
     },
     answer(stored, group, nowMs) {
       if (group.first.policy.windows !== undefined) {
@@ -79,7 +79,7 @@ function defineRedisCounter<Counter>({
     settle(key, settlement) {
       const { policy, cost, forgottenAtMs = 0 } = settlement
       const moment = algorithm === 'fixed_window' ? settledStartMs(settlement) : forgottenAtMs
-      return { key, asks: `${letter.toUpperCase()} ${policy.periodMs} ${policy.limit} ${cost} ${moment}` }
+      return { key, task: `${letter.toUpperCase()} ${policy.periodMs} ${policy.limit} ${cost} ${moment}` }
     },
   }
 }
@@ -91,10 +91,10 @@ const CONCURRENCY: RedisCounter = {
   call(key, { first: { policy, cost }, checks }) {
     // A cost above the limit takes nothing, whatever it is.
     const permits = cost === 0 || cost > policy.limit ? [] : checks.map(({ permit = 0 }) => permit)
-    return { key, asks: ['c', policy.periodMs, policy.limit, cost, ...permits].join(' ') }
+    return { key, task: ['c', policy.periodMs, policy.limit, cost, ...permits].join(' ') }
   },
   answer: (used, { checks }) => decideConcurrencyInOrder(checks, Number(used)),
-  settle: (key, { cost, permit = 0 }) => ({ key, asks: `C ${cost} ${permit}` }),
+  settle: (key, { cost, permit = 0 }) => ({ key, task: `C ${cost} ${permit}` }),
 }
 
 function listWindows(windows: readonly NamedWindow[], nowMs: number): string {
@@ -112,7 +112,7 @@ function bucketCounter(algorithm: RateAlgorithm, letter: string): RedisCounter {
     check: checkBucket,
     read: readBucket,
     size: 5,
-    asked: toAdmission,
+    toAdmission,
   })
 }
 
@@ -125,7 +125,7 @@ export const REDIS_COUNTERS: Readonly<Record<Algorithm, RedisCounter>> = {
     read: readFixedWindow,
     size: 3,
     // Refused checks count too, so that only the sum of their costs matters.
-    asked: (group) => ({ cost: totalCost(group), asked: 1 }),
+    toAdmission: (group) => ({ cost: totalCost(group), checkCount: 1 }),
   }),
   sliding_window: defineRedisCounter({
     algorithm: 'sliding_window',
@@ -134,7 +134,7 @@ export const REDIS_COUNTERS: Readonly<Record<Algorithm, RedisCounter>> = {
     check: checkSlidingWindow,
     read: readSlidingWindow,
     size: 5,
-    asked: toAdmission,
+    toAdmission,
   }),
   token_bucket: bucketCounter('token_bucket', 't'),
   leaky_bucket: bucketCounter('leaky_bucket', 'l'),

@@ -69,14 +69,14 @@ local function product(factor, other, period)
   return (high - high_rest) / period * 65536 + (rest - remainder) / period, remainder
 end
 
-local function admitted(in_use, limit, cost, asked)
+local function admitted(in_use, limit, cost, checks)
   local room = limit - in_use
-  if asked == 0 or cost > room then return 0 end
-  return min(asked, (room - fmod(room, cost)) / cost)
+  if checks == 0 or cost > room then return 0 end
+  return min(checks, (room - fmod(room, cost)) / cost)
 end
 
 -- Returns the four numbers stored for this period, or nothing.
-local function numbers_of(stored, period)
+local function numbers_for(stored, period)
   if not stored then return end
   local was_period, a, b, c, d = match(stored, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
   if tonumber(was_period) == period then return tonumber(a), tonumber(b), tonumber(c), tonumber(d) end
@@ -95,9 +95,9 @@ local function slide(period, was_cell, was_checked, was_previous, was_current)
   return cell, checked, previous, current, current + overlapping
 end
 
-local function sliding_window(key, stored, period, limit, cost, asked)
-  local cell, checked, previous, current, in_use = slide(period, numbers_of(stored, period))
-  current = current + admitted(in_use, limit, cost, asked) * cost
+local function sliding_window(key, stored, period, limit, cost, checks)
+  local cell, checked, previous, current, in_use = slide(period, numbers_for(stored, period))
+  current = current + admitted(in_use, limit, cost, checks) * cost
   store(key, cell + 2 * period, format('%.0f %.0f %.0f %.0f %.0f', period, cell, checked, previous, current))
 end
 
@@ -119,16 +119,16 @@ local function drained(period, limit, checked, drain, used, fraction)
   return checked, drain, used, fraction, used + (fraction > 0 and 1 or 0)
 end
 
-local function bucket(key, stored, period, limit, cost, asked)
-  local checked, drain, used, fraction, in_use = drained(period, limit, numbers_of(stored, period))
-  local granted = admitted(in_use, limit, cost, asked)
+local function bucket(key, stored, period, limit, cost, checks)
+  local checked, drain, used, fraction, in_use = drained(period, limit, numbers_for(stored, period))
+  local granted = admitted(in_use, limit, cost, checks)
   drain = granted > 0 and limit or max(drain, limit)
   used = used + granted * cost
   store(key, checked + period, format('%.0f %.0f %.0f %.0f %.0f', period, checked, drain, used, fraction))
 end
 
 -- Returns the window of this period as it is stored, where there are several, or false.
-local function window_of(stored, period)
+local function find_window(stored, period)
   if not stored or byte(stored) ~= LIST then return stored end
   for window in gmatch(stored, '[^w|]+') do
     if tonumber((match(window, '^%S+'))) == period then return window end
@@ -136,9 +136,9 @@ local function window_of(stored, period)
   return false
 end
 
-local function fixed_windows(key, was, asks)
-  local keeps_ttl, cost = was.listed, asks.cost
-  for index, window in ipairs(asks.windows) do
+local function fixed_windows(key, was, task)
+  local keeps_ttl, cost = was.listed, task.cost
+  for index, window in ipairs(task.windows) do
     local start = was[2 * index - 1]
     if start == window.text or start and goes_on(tonumber(start), window.start, window.period) then
       was[2 * index] = was[2 * index] + cost
@@ -146,13 +146,13 @@ local function fixed_windows(key, was, asks)
       was[2 * index - 1], was[2 * index], keeps_ttl = window.text, cost, false
     end
   end
-  local text = format(asks.form, unpack(was))
+  local text = format(task.form, unpack(was))
   if keeps_ttl then
     call('SET', key, text, 'KEEPTTL')
     return
   end
   local expires = 0
-  for index, window in ipairs(asks.windows) do
+  for index, window in ipairs(task.windows) do
     -- A month is a little shorter.
     expires = max(expires, tonumber(was[2 * index - 1]) + window.period)
   end
@@ -167,9 +167,9 @@ local function numbers_at(was, index)
   end
 end
 
-local function sliding_windows(key, was, asks)
-  local expires, granted, cost, numbers = 0, asks.asked, asks.cost, {}
-  for index, window in ipairs(asks.windows) do
+local function sliding_windows(key, was, task)
+  local expires, granted, cost, numbers = 0, task.checks, task.cost, {}
+  for index, window in ipairs(task.windows) do
     local period, first = window.period, 4 * index - 3
     local cell, checked, previous, current, in_use = slide(period, numbers_at(was, index))
     numbers[first], numbers[first + 1], numbers[first + 2], numbers[first + 3] = cell, checked, previous, current
@@ -177,32 +177,32 @@ local function sliding_windows(key, was, asks)
     expires = max(expires, cell + 2 * period)
   end
   for last = 4, #numbers, 4 do numbers[last] = numbers[last] + granted * cost end
-  store(key, expires, format(asks.form, unpack(numbers)))
+  store(key, expires, format(task.form, unpack(numbers)))
 end
 
-local function buckets(key, was, asks)
-  local expires, granted, cost, numbers = 0, asks.asked, asks.cost, {}
-  for index, window in ipairs(asks.windows) do
+local function buckets(key, was, task)
+  local expires, granted, cost, numbers = 0, task.checks, task.cost, {}
+  for index, window in ipairs(task.windows) do
     local period, first = window.period, 4 * index - 3
     local checked, drain, used, fraction, in_use = drained(period, window.limit, numbers_at(was, index))
     numbers[first], numbers[first + 1], numbers[first + 2], numbers[first + 3] = checked, drain, used, fraction
     granted = admitted(in_use, window.limit, cost, granted)
     expires = max(expires, checked + period)
   end
-  for index, window in ipairs(asks.windows) do
+  for index, window in ipairs(task.windows) do
     local drain = 4 * index - 2
     if granted > 0 or numbers[drain] < window.limit then numbers[drain] = window.limit end
     numbers[drain + 1] = numbers[drain + 1] + granted * cost
   end
-  store(key, expires, format(asks.form, unpack(numbers)))
+  store(key, expires, format(task.form, unpack(numbers)))
 end
 
 local LISTED = { f = fixed_windows, s = sliding_windows, t = buckets, l = buckets }
 
--- Reads what is asked. Its form has the periods, and a format for each other number; 'all' matches such a text, and 'one' a
--- single window of it.
+-- Parses the task for several windows. The format has the periods, and a specifier for each other number; 'all' matches a stored
+-- text with these windows, and 'one' a single window of it.
 local function parse_windows(text)
-  local letter, cost, asked, list = match(text, '^w(%a) (%S+) (%S+) (.+)$')
+  local letter, cost, checks, list = match(text, '^w(%a) (%S+) (%S+) (.+)$')
   local others = letter == 'f' and ' %s %.0f' or ' %.0f %.0f %.0f %.0f'
   local windows, forms = {}, {}
   for period, start, limit in gmatch(list, '(%S+) (%S+) (%S+)') do
@@ -211,22 +211,22 @@ local function parse_windows(text)
   end
   local form = 'w' .. table.concat(forms, '|')
   return {
-    advance = LISTED[letter], cost = tonumber(cost), asked = tonumber(asked), windows = windows, form = form,
+    advance = LISTED[letter], cost = tonumber(cost), checks = tonumber(checks), windows = windows, form = form,
     all = '^' .. gsub(form, '%%[^ |]+', '([^ |]+)') .. '$',
     one = '^%S+' .. gsub(others, '%%[^ |]+', '([^ |]+)')
   }
 end
 
--- Returns the numbers of all asked windows as they are stored, none for those that are not, and in 'listed' whether
--- exactly these windows are.
-local function stored_windows(stored, asks)
-  local was = stored and { match(stored, asks.all) } or {}
+-- Returns the stored numbers of the task's windows, none for a window that is not stored, and in 'listed' whether exactly
+-- these windows are stored.
+local function stored_windows(stored, task)
+  local was = stored and { match(stored, task.all) } or {}
   was.listed = was[1] ~= nil
   if not was.listed then
-    for position, window in ipairs(asks.windows) do
-      local found = window_of(stored, window.period)
+    for position, window in ipairs(task.windows) do
+      local found = find_window(stored, window.period)
       if found and tonumber((match(found, '^%S+'))) == window.period then
-        local numbers = { match(found, asks.one) }
+        local numbers = { match(found, task.one) }
         for index, number in ipairs(numbers) do was[#numbers * (position - 1) + index] = number end
       end
     end
@@ -242,7 +242,7 @@ local function settle_fixed_window(stored, period, _, cost, start)
 end
 
 local function settle_sliding_window(stored, period, _, cost, forgotten)
-  local cell, checked, previous, current = numbers_of(stored, period)
+  local cell, checked, previous, current = numbers_for(stored, period)
   if not cell then return end
   if forgotten == cell + period then previous = max(0, previous - cost) end
   if forgotten == cell + 2 * period then current = max(0, current - cost) end
@@ -254,20 +254,20 @@ local SETTLE = { F = settle_fixed_window, S = settle_sliding_window }
 
 local function settle(key, letter, stored, ...)
   if not stored then return end
-  local given = { ... }
-  local text = gsub(stored, '[^w|]+', function(window) return SETTLE[letter](window, unpack(given)) end)
+  local settlement = { ... }
+  local text = gsub(stored, '[^w|]+', function(window) return SETTLE[letter](window, unpack(settlement)) end)
   if text ~= stored then call('SET', key, text, 'KEEPTTL') end
 end
 
-local function give_permits_back(key, asks)
-  local cost, permit = match(asks, '^C (%S+) (%S+)$')
+local function give_permits_back(key, task)
+  local cost, permit = match(task, '^C (%S+) (%S+)$')
   call('ZREM', key, permit)
   for each = 2, tonumber(cost) do call('ZREM', key, permit .. ':' .. each) end
   if call('ZCARD', key) == 1 then call('DEL', key) end
 end
 
 -- Returns how many permits are taken of a counter of this period, and the moment of the counter.
-local function places_of(key, period)
+local function permits_in_use(key, period)
   local was_period = call('ZSCORE', key, 'p')
   if not was_period then return 0, now end
   local last = tonumber(call('ZREVRANGE', key, 0, 0, 'WITHSCORES')[2]) - period
@@ -282,10 +282,10 @@ local function places_of(key, period)
   return used, moment
 end
 
-local function take_permits(key, asks)
-  local period, limit, cost, permits = match(asks, '^c (%S+) (%S+) (%S+)(.*)$')
+local function take_permits(key, task)
+  local period, limit, cost, permits = match(task, '^c (%S+) (%S+) (%S+)(.*)$')
   period, limit, cost = tonumber(period), tonumber(limit), tonumber(cost)
-  local before, moment = places_of(key, period)
+  local before, moment = permits_in_use(key, period)
   local used, ends = before, format('%.0f', moment + period)
   for permit in gmatch(permits, '%S+') do
     if used + cost > limit then break end
@@ -301,24 +301,24 @@ end
 local PERMITS = { [byte('c')] = take_permits, [byte('C')] = give_permits_back }
 
 local ADVANCE = { f = fixed_window, s = sliding_window, t = bucket, l = bucket }
-local parsed, asks, letter, period, limit, cost, asked
+local parsed, task, letter, period, limit, cost, checks
 
 local function advance(key, text)
   if parsed ~= text then
     parsed = text
-    letter, period, limit, cost, asked = match(parsed, '^(%a) (%S+) (%S+) (%S+) (%S+)$')
-    period, limit, cost, asked = tonumber(period), tonumber(limit), tonumber(cost), tonumber(asked)
-    if letter == nil then asks = parse_windows(parsed) end
+    letter, period, limit, cost, checks = match(parsed, '^(%a) (%S+) (%S+) (%S+) (%S+)$')
+    period, limit, cost, checks = tonumber(period), tonumber(limit), tonumber(cost), tonumber(checks)
+    if letter == nil then task = parse_windows(parsed) end
   end
   local stored = call('GET', key)
   if letter == nil then
-    asks.advance(key, stored_windows(stored, asks), asks)
+    task.advance(key, stored_windows(stored, task), task)
   elseif SETTLE[letter] then
-    settle(key, letter, stored, period, limit, cost, asked)
+    settle(key, letter, stored, period, limit, cost, checks)
   else
     -- Where there were several windows, the policy has one now.
-    stored = window_of(stored, period)
-    ADVANCE[letter](key, stored, period, limit, cost, asked)
+    stored = find_window(stored, period)
+    ADVANCE[letter](key, stored, period, limit, cost, checks)
   end
   return stored
 end

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Writable } from 'node:stream'
-import { keyNodesOf, nodeForTag, RedisConnection } from '../../../database/redis.js'
+import { keyNodes, nodeForTag, RedisConnection } from '../../../database/redis.js'
 import type { RedisClient } from '../../../database/redis-client.js'
 import { counterKey, validateNamespace } from '../../../ground/storable.js'
 import { type Check, canBeSettled, type Decision, type Settlement } from '../../algorithm.js'
@@ -49,13 +49,13 @@ export class RedisStore implements Store {
     const grouping = { storedKey: counterKey, counters: REDIS_COUNTERS }
     for (let indexes = [...checks.keys()]; indexes.length > 0; ) {
       const { byAlgorithm, left } = groupChecks(checks, indexes, grouping)
-      const asked: [RedisCounter, string, CheckGroup][] = []
+      const targets: [RedisCounter, string, CheckGroup][] = []
       for (const [algorithm, groups] of byAlgorithm) {
-        for (const [key, group] of groups) asked.push([REDIS_COUNTERS[algorithm], key, group])
+        for (const [key, group] of groups) targets.push([REDIS_COUNTERS[algorithm], key, group])
       }
-      const calls = asked.map(([counter, key, group]) => counter.call(this.#keyFor(counter, key), group, nowMs))
+      const calls = targets.map(([counter, key, group]) => counter.call(this.#keyFor(counter, key), group, nowMs))
       const stored = await this.#connection.explained(() => runScript(client, calls, nowMs))
-      for (const [index, [counter, , group]] of asked.entries()) {
+      for (const [index, [counter, , group]] of targets.entries()) {
         assignDecisions(group, counter.answer(stored[index], group, nowMs), decisions)
       }
       indexes = left
@@ -144,7 +144,7 @@ async function runOneByOne(client: RedisClient, calls: readonly ScriptCall[], no
 /** Sends what goes to one node in one system call, which otherwise each command would be. */
 function sendTogether<Answer>(client: RedisClient, send: () => Answer): Answer {
   // A node has no connection before it is first asked.
-  const streams = keyNodesOf(client).map((node): unknown => Reflect.get(node, 'stream'))
+  const streams = keyNodes(client).map((node): unknown => Reflect.get(node, 'stream'))
   const sockets = streams.filter((stream) => stream instanceof Writable)
   try {
     for (const socket of sockets) socket.cork()
@@ -155,13 +155,13 @@ function sendTogether<Answer>(client: RedisClient, send: () => Answer): Answer {
 }
 
 async function evaluateScript(client: RedisClient, calls: readonly ScriptCall[], nowMs: number): Promise<unknown[]> {
-  const given = [...calls.map(({ key }) => key), nowMs, ...calls.map(({ asks }) => asks)]
+  const keysAndTasks = [...calls.map(({ key }) => key), nowMs, ...calls.map(({ task }) => task)]
   let answers: unknown
   try {
-    answers = await client.evalsha(SHA, calls.length, ...given)
+    answers = await client.evalsha(SHA, calls.length, ...keysAndTasks)
   } catch (error) {
     if (!isUnknownScript(error)) throw error
-    answers = await client.eval(SCRIPT, calls.length, ...given)
+    answers = await client.eval(SCRIPT, calls.length, ...keysAndTasks)
   }
   if (!Array.isArray(answers) || answers.length !== calls.length) throw new Error('Redis did not answer for every key')
   return answers

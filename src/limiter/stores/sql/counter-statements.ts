@@ -61,9 +61,9 @@ export async function allDone(statements: readonly Promise<unknown>[]): Promise<
  * Returns a query for those of the counters with the keys `$1` whose rows another transaction has locked at the moment.
  */
 export function lockedKeysSql(dialect: Dialect, name: string): string {
-  const isAsked = `key IN (SELECT ${dialect.jsonField(0, 'text')} FROM ${dialect.jsonRows()})`
-  return `WITH free AS MATERIALIZED (SELECT key FROM ${dialect.table(name)} WHERE ${isAsked} ${dialect.skipLocked})
-    SELECT key FROM ${dialect.table(name)} WHERE ${isAsked} AND key NOT IN (SELECT key FROM free)`
+  const hasKey = `key IN (SELECT ${dialect.jsonField(0, 'text')} FROM ${dialect.jsonRows()})`
+  return `WITH free AS MATERIALIZED (SELECT key FROM ${dialect.table(name)} WHERE ${hasKey} ${dialect.skipLocked})
+    SELECT key FROM ${dialect.table(name)} WHERE ${hasKey} AND key NOT IN (SELECT key FROM free)`
 }
 
 /** Sorts counters, so that concurrent writers lock them in the same order. */

@@ -68,9 +68,9 @@ export class DatabaseStore implements Store {
     const isApart = this.#areLocked(checks)
     // A batch that gathered behind the one that met them has them too: it does not wait for them again.
     const locked = new Set(isApart ? [] : this.#lockedAmong(checks))
-    const isAsked = (index: number) => !locked.has(this.#storedKey(checks[index]?.key ?? ''))
+    const isFree = (index: number) => !locked.has(this.#storedKey(checks[index]?.key ?? ''))
     let cause: unknown
-    for (let indexes = [...checks.keys()].filter(isAsked); indexes.length > 0; ) {
+    for (let indexes = [...checks.keys()].filter(isFree); indexes.length > 0; ) {
       const { byAlgorithm, left } = groupChecks(checks, indexes, grouping)
       // At the same time: the limit of a request and the ceiling may have different algorithms, and so tables.
       await allDone(
@@ -89,7 +89,7 @@ export class DatabaseStore implements Store {
           }
         }),
       )
-      indexes = left.filter(isAsked)
+      indexes = left.filter(isFree)
     }
     if (locked.size > 0) {
       if (isApart) throw cause
@@ -148,8 +148,8 @@ export class DatabaseStore implements Store {
   async #findLocked({ name }: CounterTable, groups: ReadonlyMap<string, unknown>, error: unknown): Promise<string[]> {
     const { dialect, query } = this.#database
     if (!dialect.isLocked(error)) throw error
-    const asked = JSON.stringify([...groups.keys()].map((key) => [key]))
-    const rows = await query<{ key: string }>(lockedKeysSql(dialect, name), [asked])
+    const keyRows = JSON.stringify([...groups.keys()].map((key) => [key]))
+    const rows = await query<{ key: string }>(lockedKeysSql(dialect, name), [keyRows])
     const keys = rows.map(({ key }) => key)
     for (const key of keys) {
       const [oldest] = this.#locked

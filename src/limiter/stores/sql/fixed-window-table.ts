@@ -40,7 +40,7 @@ export function fixedWindowTable(dialect: Dialect): CounterTable {
     ...(dialect.writesUnchangedIndexes ? [createPlainStatement(goOnSql(dialect))] : []),
     createPlainStatement(advanceSql(dialect)),
   ]
-  const severalStatement = windowsStatement(dialect, listedWindows(dialect))
+  const severalStatement = windowsStatement(dialect, windowsSql(dialect))
   const [plainSql, settleSql] = [makePlainSql(dialect), settleFixedWindowsSql(dialect)]
   return {
     name: NAME,
@@ -104,7 +104,7 @@ function createPlainStatement(sql: string): AdvanceStatement<FixedWindowRow> {
   }
 }
 
-function listedWindows(dialect: Dialect): WindowsSql {
+function windowsSql(dialect: Dialect): WindowsSql {
   const [start, end] = [dialect.toMs('c.window_start'), dialect.toMs('c.window_end')]
   return {
     advance: 'rate_limit_fixed_windows',
@@ -120,7 +120,7 @@ function listedWindows(dialect: Dialect): WindowsSql {
     checks: '1, excluded.count',
     use: 'count',
     expiry: 'window_end',
-    toAsked: (group) => ({ asked: 1, admitted: 1, cost: totalCost(group) }),
+    toAdmission: (group) => ({ checkCount: 1, admitted: 1, cost: totalCost(group) }),
     open({ periodMs }, count, nowMs) {
       const startMs = windowStartMs(periodMs, nowMs)
       return [writeFixedWindow({ startMs, count }, periodMs), windowEndMs(periodMs, startMs)]

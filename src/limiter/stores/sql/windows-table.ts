@@ -26,10 +26,10 @@ export function windowsTable(dialect: Dialect, algorithm: WindowsAlgorithm): Cou
     checks: 'excluded.asked, excluded.cost',
     use: 'used',
     expiry: 'expires_at',
-    toAsked: toAdmission,
+    toAdmission,
     toInput(group, _nowMs, _lasting, expiresMs) {
-      const { asked, cost, admitted } = toAdmission(group)
-      return [admitted * cost, asked, cost, expiresMs]
+      const { checkCount, cost, admitted } = toAdmission(group)
+      return [admitted * cost, checkCount, cost, expiresMs]
     },
   })
   const settleSql = algorithm === 'sliding_window' ? settleSlidingWindowsSql(dialect, name) : undefined
@@ -98,7 +98,7 @@ export interface WindowsSql {
   /** The columns for the most that is used of any window, and for the time after which the row means nothing. */
   readonly use: string
   readonly expiry: string
-  readonly toAsked: (group: CheckGroup) => { readonly asked: number; readonly cost: number; readonly admitted: number }
+  readonly toAdmission: (group: CheckGroup) => ReturnType<typeof toAdmission>
   /** Returns the numbers of a window as a new counter has it, and when it means nothing any more. */
   readonly open: (window: Window, used: number, nowMs: number) => readonly [numbers: WindowNumbers, expiresMs: number]
   /**
@@ -115,26 +115,26 @@ export interface WindowsRow {
 }
 
 /** Returns the statement that advances counters which list their windows. */
-export function windowsStatement(dialect: Dialect, listed: WindowsSql): AdvanceStatement<WindowsRow> {
+export function windowsStatement(dialect: Dialect, table: WindowsSql): AdvanceStatement<WindowsRow> {
   return {
-    sql: advanceSql(dialect, listed),
+    sql: advanceSql(dialect, table),
     toParameters(sorted, nowMs) {
-      const toInput = createInput(listed, nowMs)
+      const toInput = createInput(table, nowMs)
       return [JSON.stringify(sorted.map(([key, group]) => [key, ...toInput(group)])), nowMs]
     },
-    answer: (row, group, nowMs) => decideGroup(listed, row, group, nowMs),
+    answer: (row, group, nowMs) => decideGroup(table, row, group, nowMs),
   }
 }
 
 /** Creates the function that returns the statement's input for one counter, after its key. */
-function createInput({ advance, toAsked, open, toInput }: WindowsSql, nowMs: number) {
-  // Most counters of a batch are asked alike.
-  let [policy, asked, cost]: [Policy | undefined, number, number] = [undefined, 0, 0]
+function createInput({ advance, toAdmission, open, toInput }: WindowsSql, nowMs: number) {
+  // Most counters of a batch have one policy, and as many checks.
+  let [policy, checkCount, cost]: [Policy | undefined, number, number] = [undefined, 0, 0]
   let input: readonly (number | string)[] = []
   return (group: CheckGroup): readonly (number | string)[] => {
-    const { admitted, ...checks } = toAsked(group)
-    if (group.first.policy === policy && checks.asked === asked && checks.cost === cost) return input
-    ;({ asked, cost } = checks)
+    const { admitted, ...checks } = toAdmission(group)
+    if (group.first.policy === policy && checks.checkCount === checkCount && checks.cost === cost) return input
+    ;({ checkCount, cost } = checks)
     policy = group.first.policy
     const windows = policy.windows ?? [{ ...policy, period: '' }]
     let [lasting, lastMs]: [Window, number] = [policy, 0]
@@ -151,15 +151,15 @@ function createInput({ advance, toAsked, open, toInput }: WindowsSql, nowMs: num
 
 /** Decides the checks of a group from the list that the statement stored. */
 function decideGroup(
-  { advance, checkWindows, toAsked }: WindowsSql,
+  { advance, checkWindows, toAdmission }: WindowsSql,
   { windows }: WindowsRow,
   group: CheckGroup,
   nowMs: number,
 ): Decision[] {
-  const form = WINDOW_LAYOUTS[advance]
-  const locked = parseWindows(form, windows)
-  const used = locked.admitted * toAsked(group).cost
-  for (const numbers of locked.windows) numbers[form.use] = (numbers[form.use] ?? 0) - used
+  const layout = WINDOW_LAYOUTS[advance]
+  const locked = parseWindows(layout, windows)
+  const used = locked.admitted * toAdmission(group).cost
+  for (const numbers of locked.windows) numbers[layout.use] = (numbers[layout.use] ?? 0) - used
   return replayChecks(checkWindows, locked.windows, group, nowMs)
 }
 
