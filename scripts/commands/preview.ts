@@ -99,7 +99,7 @@ function hourLines({ by_hour }: RulePreview): string[] {
 function keyLines({ top_keys }: RulePreview): string[] {
   return tableLines(
     [...COUNTS, 'key'],
-    top_keys.map((its) => [...counts(its), its.key]),
+    top_keys.map((key) => [...counts(key), key.key]),
   )
 }
 

@@ -147,10 +147,11 @@ export function clientEffect({ client, atMs }: ClientEffectOptions): Report<Clie
        ) AS counted GROUP BY is_after`,
       parameters.values,
     )
-    const counts = (is: number) => {
-      const { is_after: _, ...its } = rows.find(({ is_after }) => is_after === is) ?? { is_after: is, ...NO_REQUESTS }
-      return its
+    const countsWhere = (isAfter: number) => {
+      const row = rows.find(({ is_after }) => is_after === isAfter) ?? { is_after: isAfter, ...NO_REQUESTS }
+      const { is_after: _, ...counts } = row
+      return counts
     }
-    return { span_ms, until_now: span_ms < DAY_MS, before: counts(0), after: counts(1) }
+    return { span_ms, until_now: span_ms < DAY_MS, before: countsWhere(0), after: countsWhere(1) }
   }
 }

@@ -107,8 +107,8 @@ export function clientDetail({ client, days = 7, recent = 50 }: ClientDetailOpti
       readEvents(snapshot, isTheirs, recent),
       readClientOverrides(snapshot, [stored, spelled]),
     ])
-    const seen = (of: 'first_ms' | 'last_ms', choose: (...times: number[]) => number) =>
-      bars.length === 0 ? null : clampedIsoTime(choose(...bars.map((bar) => bar[of])))
+    const seen = (moment: 'first_ms' | 'last_ms', choose: (...times: number[]) => number) =>
+      bars.length === 0 ? null : clampedIsoTime(choose(...bars.map((bar) => bar[moment])))
     return {
       client: stored,
       days,
@@ -165,8 +165,8 @@ async function readPolicies(
   bars: readonly PolicyBar[],
 ): Promise<ClientPolicy[]> {
   const policies = [...new Set(bars.map(({ policy }) => policy))].map((policy) => {
-    const its = bars.filter((bar) => bar.policy === policy)
-    return { policy, ...sumRequests(its), last_ms: Math.max(...its.map(({ last_ms }) => last_ms)) }
+    const decided = bars.filter((bar) => bar.policy === policy)
+    return { policy, ...sumRequests(decided), last_ms: Math.max(...decided.map(({ last_ms }) => last_ms)) }
   })
   policies.sort((one, other) => other.requests - one.requests || compareBytes(one.policy, other.policy))
   return Promise.all(

@@ -1,6 +1,6 @@
 import { overrideClientsFor } from '../clients/client-networks.js'
 import { lastsSql } from '../rules/ban.js'
-import { type Change, readChangesOf } from '../rules/history/history.js'
+import { type Change, readChangesFor } from '../rules/history/history.js'
 import type { LogSnapshot } from './report.js'
 import { clampedIsoTime } from './report.js'
 
@@ -60,7 +60,7 @@ export async function readClientOverrides(
        ORDER BY id DESC`,
       [spelled, Math.floor(nowMs)],
     ),
-    readChangesOf(query, dialect, 'override', clients, MAX_CHANGES),
+    readChangesFor(query, dialect, 'override', clients, MAX_CHANGES),
   ])
   const overrides = rows.map(
     (row): ClientOverride => ({
@@ -68,13 +68,13 @@ export async function readClientOverrides(
       expires_at: row.expires_at === null ? null : clampedIsoTime(row.expires_at),
       created_at: clampedIsoTime(row.created_at),
       updated_at: clampedIsoTime(row.updated_at),
-      actor: history.find(({ after }) => isOf(row, after))?.actor ?? '',
+      actor: history.find(({ after }) => isAfterChange(row, after))?.actor ?? '',
     }),
   )
   return { overrides, history }
 }
 
 /** Returns whether a change left an override as it is, by what identifies it. */
-function isOf({ client, path_pattern }: OverrideRow, after: Change['after']): boolean {
+function isAfterChange({ client, path_pattern }: OverrideRow, after: Change['after']): boolean {
   return after !== null && after.client === client && after.pathPattern === path_pattern
 }

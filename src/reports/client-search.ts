@@ -88,19 +88,19 @@ function searchForNetwork(network: ParsedNetwork, text: string): ClientSearch {
     clients: [client],
     // IPv6 clients are counted by network.
     networks: isOne && network.family === 'ipv6' ? networksAround(network).slice(1).map(networkClient) : [],
-    range: isOne ? { from: `${client}|`, to: `${client}${AFTER_BAR}` } : rangeOf(network),
+    range: isOne ? { from: `${client}|`, to: `${client}${AFTER_BAR}` } : spellingRange(network),
     isMeant: (found) => {
       if (isOne) return true
       const [first = ''] = found.split('|')
-      const its = clientAddress(first)
-      return its !== undefined && containsNetwork(network, its)
+      const address = clientAddress(first)
+      return address !== undefined && containsNetwork(network, address)
     },
     keysFor: (rules) => [...new Set([text, ...keysForClient(client, rules)])],
   }
 }
 
 /** Returns the range of spellings that contains those of a network's addresses, by its whole octets or groups. */
-function rangeOf({ family, address, bits }: ParsedNetwork): { readonly from: string; readonly to: string } {
+function spellingRange({ family, address, bits }: ParsedNetwork): { readonly from: string; readonly to: string } {
   const [separator, size] = family === 'ipv4' ? ['.', 8] : [':', 16]
   const groups = address.split(separator)
   let prefix = 'ip:'

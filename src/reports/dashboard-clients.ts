@@ -51,9 +51,9 @@ export async function readListedClients(
     latestRequests(clients, days)(snapshot),
     readRefusedOverTime(snapshot, days, filter, names),
   ])
-  return clients.flatMap((its) => {
-    const [refused, requested] = [overTime.get(its.client), latest.get(its.client)]
-    return refused === undefined || requested === undefined ? [] : [{ ...its, ...refused, ...requested }]
+  return clients.flatMap((counts) => {
+    const [refused, requested] = [overTime.get(counts.client), latest.get(counts.client)]
+    return refused === undefined || requested === undefined ? [] : [{ ...counts, ...refused, ...requested }]
   })
 }
 
@@ -61,7 +61,7 @@ export async function readListedClients(
 function createRoom(): (client: string) => boolean {
   const neighbours = new Map<string, number>()
   return function hasRoom(client) {
-    const network = networkOf(client)
+    const network = networkAround(client)
     const before = neighbours.get(network) ?? 0
     neighbours.set(network, before + 1)
     return before < MAX_NEIGHBOURS
@@ -72,7 +72,7 @@ function createRoom(): (client: string) => boolean {
  * Returns the network of a client, or the client itself where it has none. Parsing addresses takes a third of the time of
  * a page, and pages that follow list the same clients.
  */
-export const networkOf = rememberClients((client) => {
+export const networkAround = rememberClients((client) => {
   const address = clientAddress(client)
   return address === undefined ? client : networkClient(neighbourhood(address))
 })
@@ -148,7 +148,7 @@ async function topFilteredClients(
   return ranked.map(({ client, ...counts }) => {
     const policies = rows
       .filter((row) => row.client === client)
-      .map(({ client: _, ...its }) => its)
+      .map(({ client: _, ...policy }) => policy)
       .toSorted((one, other) => other.requests - one.requests || compareBytes(one.policy, other.policy))
     // A client that was cut to fit has keys that are unknown.
     return { client, ...(policies.length === 0 ? counts : sumRequests(policies)), policies }

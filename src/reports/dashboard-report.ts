@@ -85,16 +85,16 @@ const TODAY = 1
 /** Reports what the dashboard shows, as of one moment: its numbers agree with each other. */
 export function dashboardReport({
   days,
-  filter: asked = {},
+  filter: input = {},
   listing = DEFAULT_LISTING,
   hasOffenders = false,
 }: DashboardReportOptions): Report<DashboardReport> {
   validateDays(days)
   return async (snapshot) => {
     const { nowMs } = snapshot
-    const filter = await findFiltered(snapshot, asked, days)
-    const summary = async (its: number, period = windowFor(its, nowMs)) =>
-      toWindow(its, await countTraffic(snapshot, period, filter))
+    const filter = await findFiltered(snapshot, input, days)
+    const summary = async (length: number, period = windowFor(length, nowMs)) =>
+      toWindow(length, await countTraffic(snapshot, period, filter))
     const isByNetwork = listing.group === 'network'
     const { path, ...others } = filter
     // A window of one day is the present day's.
@@ -130,7 +130,7 @@ export function dashboardReport({
       return work()
     }
     await slices.pause()
-    const traffic = path === undefined ? anyPath : anyPath.filter((its) => its.path.startsWith(path))
+    const traffic = path === undefined ? anyPath : anyPath.filter((counts) => counts.path.startsWith(path))
     const counts = sumTraffic(traffic)
     const window = toWindow(days, counts)
     const by_rule = await inSlice(() => breakdown(traffic, ({ rule_name }) => rule_name))
@@ -152,7 +152,7 @@ export function dashboardReport({
     return {
       ...listing,
       days,
-      filter: asked,
+      filter: input,
       today: today ?? window,
       window,
       before: { today: todayWasBefore ?? windowWasBefore, window: windowWasBefore },
@@ -174,7 +174,7 @@ export function dashboardReport({
       changes,
       rule_effects,
       override_effects,
-      unknown_paths: path === undefined ? 0 : sumTraffic(anyPath.filter((its) => its.path === '')).total,
+      unknown_paths: path === undefined ? 0 : sumTraffic(anyPath.filter((counts) => counts.path === '')).total,
     }
   }
 }

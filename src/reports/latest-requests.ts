@@ -62,7 +62,7 @@ async function readLatest(
 ): Promise<ReadonlyMap<string, readonly LatestEvent[]>> {
   const key = dialect.jsonField(0, 'text')
   const parameters = new Parameters()
-  const listed = dialect.jsonRows(parameters.add(JSON.stringify(keys.map((its) => [its]))))
+  const listed = dialect.jsonRows(parameters.add(JSON.stringify(keys.map((each) => [each]))))
   const rows = await query<{ key: string; events: string | null }>(
     `SELECT ${key} AS key, (
        SELECT ${dialect.rowsAsJson('path, method, client, at_ms, allowed')} FROM (

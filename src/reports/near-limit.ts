@@ -21,13 +21,13 @@ interface NearLimitClient {
 export interface NearLimit {
   /** The nearest first; at most 20. */
   readonly clients: readonly NearLimitClient[]
-  /** From when on requests were looked at, in milliseconds since the epoch: fewer than a minute where there were many. */
+  /** From when on requests were read, in milliseconds since the epoch: fewer than a minute where there were many. */
   readonly since_ms: number
-  /** How many requests were looked at, of those that pass the filter: the latest 5,000. */
+  /** How many requests were read, of those that pass the filter: the latest 5,000. */
   readonly requests: number
 }
 
-interface Looked {
+interface Sampled {
   readonly since_ms: number | null
   readonly requests: number
 }
@@ -46,7 +46,7 @@ export function nearLimit(filter: EventFilter): Report<NearLimit> {
        FROM ${dialect.table('rate_limit_event')} WHERE ${duringPeriod(dialect, period, parameters)}
        ${filtered(dialect, filter, parameters)} ORDER BY "timestamp" DESC, id DESC LIMIT ${MAX_REQUESTS}`
     // One statement, so that the requests are read once. Where no client is near, its row has only the two numbers.
-    const rows = await query<Looked & (NearLimitClient | { readonly client: null })>(
+    const rows = await query<Sampled & (NearLimitClient | { readonly client: null })>(
       `WITH latest AS (${latest}), nearest AS (
          SELECT client, key, policy, count, "limit", "timestamp" FROM (
            SELECT latest.*, ROW_NUMBER() OVER (
@@ -58,13 +58,13 @@ export function nearLimit(filter: EventFilter): Report<NearLimit> {
          LIMIT ${MAX_CLIENTS}
        )
        SELECT since_ms, requests, client, key, policy, count, "limit", ${dialect.toMs('"timestamp"')} AS at_ms
-       FROM (SELECT ${dialect.toMs('MIN("timestamp")')} AS since_ms, COUNT(*) AS requests FROM latest) AS looked
+       FROM (SELECT ${dialect.toMs('MIN("timestamp")')} AS since_ms, COUNT(*) AS requests FROM latest) AS sampled
        LEFT JOIN nearest ON true
        ORDER BY count * 1.0 / "limit" DESC, "timestamp" DESC, ${dialect.bytewise('key')}, ${dialect.bytewise('policy')}`,
       parameters.values,
     )
     const { since_ms = null, requests = 0 } = rows[0] ?? {}
-    const clients = rows.flatMap(({ since_ms: _, requests: _requests, ...its }) => (its.client === null ? [] : [its]))
+    const clients = rows.flatMap(({ since_ms: _, requests: _requests, ...row }) => (row.client === null ? [] : [row]))
     return { clients, requests, since_ms: requests < MAX_REQUESTS ? period.startMs : (since_ms ?? period.startMs) }
   }
 }

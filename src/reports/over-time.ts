@@ -70,8 +70,8 @@ export async function readOverTime(snapshot: LogSnapshot, days: number, filter: 
      FROM (${minutesSql(snapshot, bars, filter, parameters)}) AS minutes GROUP BY ${bar}`,
     parameters.values,
   )
-  const counts = new Map(rows.map(({ bar, ...its }) => [bar * barMs, its]))
-  return { bar_ms: barMs, bars: starts.map((start_ms) => ({ start_ms, ...NO_TRAFFIC, ...counts.get(start_ms) })) }
+  const countsByBar = new Map(rows.map(({ bar, ...counts }) => [bar * barMs, counts]))
+  return { bar_ms: barMs, bars: starts.map((start_ms) => ({ start_ms, ...NO_TRAFFIC, ...countsByBar.get(start_ms) })) }
 }
 
 /** Selects counts by `minute`, from the table with the fewest rows to read. The period consists of whole bars. */

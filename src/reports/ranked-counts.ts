@@ -113,8 +113,8 @@ export class RankedCounts {
        ) AS placed WHERE rank = 1 OR count > others ORDER BY rank`,
       parameters.values,
     )
-    const known = LEADERS.get(rows)
-    if (known !== undefined) return known
+    const kept = LEADERS.get(rows)
+    if (kept !== undefined) return kept
     const others = rows[0]?.others ?? 0
     const leading = rows.filter((row) => row.count > others)
     const leaders = { counts: new Map(leading.map((row) => [row.name, row.count])), others }

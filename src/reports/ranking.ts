@@ -61,24 +61,25 @@ export async function rank(
   snapshot.closed.used(ranking.name, nowMs - period.startMs, snapshot)
   const recent = new Map(open.counts)
   for (const [name, count] of rest) recent.set(name, (recent.get(name) ?? 0) + count)
-  const known = (name: string) => (closed.counts.get(name) ?? 0) + (recent.get(name) ?? 0)
-  const unknown = (name: string) =>
+  const counted = (name: string) => (closed.counts.get(name) ?? 0) + (recent.get(name) ?? 0)
+  const uncounted = (name: string) =>
     (closed.counts.has(name) ? 0 : closed.others) + (open.counts.has(name) ? 0 : open.others)
 
   const leaders = new Set([...recent.keys(), ...[...closed.counts.keys()].slice(0, limit)])
-  const reached = Math.max(atLeast, [...leaders].map(known).toSorted((one, other) => other - one)[limit - 1] ?? 0)
+  const reached = Math.max(atLeast, [...leaders].map(counted).toSorted((one, other) => other - one)[limit - 1] ?? 0)
   if (closed.others + open.others >= reached) return counts.rankAll(limit, atLeast)
   const totals = new Map<string, number>()
-  for (const name of recent.keys()) if (known(name) + unknown(name) >= reached) totals.set(name, known(name))
+  for (const name of recent.keys()) if (counted(name) + uncounted(name) >= reached) totals.set(name, counted(name))
   for (const [name, count] of closed.counts) {
     if (count + open.others < reached) break
-    totals.set(name, known(name))
+    totals.set(name, counted(name))
   }
-  const looked = await Promise.all([
+  const missingCounts = await Promise.all([
     counts.closedForNames(missing(totals, closed), past),
     counts.forNames(missing(totals, open), present),
   ])
-  for (const [name, count] of looked.flatMap((found) => [...found])) totals.set(name, (totals.get(name) ?? 0) + count)
+  for (const [name, count] of missingCounts.flatMap((found) => [...found]))
+    totals.set(name, (totals.get(name) ?? 0) + count)
   return [...totals]
     .map(([name, count]) => ({ name, count }))
     .filter(({ count }) => count >= atLeast)

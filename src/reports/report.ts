@@ -55,8 +55,8 @@ const closedHourCaches = new WeakMap<Database, ClosedHourCache>()
 
 /** Returns what this process knows of all hours but the present one. */
 export function closedHourCacheFor(database: Database): ClosedHourCache {
-  const known = closedHourCaches.get(database)
-  if (known !== undefined) return known
+  const existing = closedHourCaches.get(database)
+  if (existing !== undefined) return existing
   const closed = new ClosedHourCache()
   closedHourCaches.set(database, closed)
   database.replacedListeners.add(() => closed.clear())

@@ -19,9 +19,9 @@ export interface TopClient extends ClientCounts {
 }
 
 /** What a ranking is by. */
-export type ClientMeasure = keyof typeof SCALES
+export type ClientMeasure = keyof typeof RANKINGS
 
-const SCALES = { refused: CLIENTS_BY_REFUSALS, requests: CLIENTS_BY_REQUESTS } as const
+const RANKINGS = { refused: CLIENTS_BY_REFUSALS, requests: CLIENTS_BY_REQUESTS } as const
 
 export interface TopClientsOptions extends RankingOptions {
   /**
@@ -50,7 +50,7 @@ export async function rankClients(
   by: ClientMeasure,
   limit: number,
 ): Promise<readonly string[]> {
-  const ranked = await rank(snapshot, SCALES[by], windowFor(days, snapshot.nowMs), { limit, atLeast: 1 })
+  const ranked = await rank(snapshot, RANKINGS[by], windowFor(days, snapshot.nowMs), { limit, atLeast: 1 })
   return ranked.map(({ name }) => name)
 }
 
@@ -70,6 +70,6 @@ export async function countClients(
 
 /** @throws InvalidSettingError for anything but `refused` and `requests` */
 export function validateMeasure(by: string): void {
-  if (Object.hasOwn(SCALES, by)) return
+  if (Object.hasOwn(RANKINGS, by)) return
   throw new InvalidSettingError(`Option "by" is ${JSON.stringify(by)}: give "refused" or "requests"`)
 }

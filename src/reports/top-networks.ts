@@ -24,8 +24,8 @@ export interface TopNetwork extends ClientCounts {
 }
 
 const MEASURES = {
-  refused: { sql: 'SUM(over_limit + denied)', of: ({ over_limit, denied }: ClientCounts) => over_limit + denied },
-  requests: { sql: 'SUM(requests)', of: ({ requests }: ClientCounts) => requests },
+  refused: { sql: 'SUM(over_limit + denied)', measure: ({ over_limit, denied }: ClientCounts) => over_limit + denied },
+  requests: { sql: 'SUM(requests)', measure: ({ requests }: ClientCounts) => requests },
 } as const
 
 /** No SQL of both databases knows IPv4: only digits and dots are behind the kind. */
@@ -83,18 +83,18 @@ export function topNetworks({
 
 /** Returns the first networks by a measure, then by their bytes. */
 export function rankNetworks(networks: readonly TopNetwork[], by: ClientMeasure, limit: number): TopNetwork[] {
-  const { of } = MEASURES[by]
+  const { measure } = MEASURES[by]
   return networks
-    .toSorted((one, other) => of(other) - of(one) || compareBytes(one.network, other.network))
+    .toSorted((one, other) => measure(other) - measure(one) || compareBytes(one.network, other.network))
     .slice(0, limit)
 }
 
 /** Adds addresses to the networks that contain them. */
 export function groupAddresses(
-  known: readonly TopNetwork[],
+  counted: readonly TopNetwork[],
   addresses: readonly (ClientCounts & { readonly client: string })[],
 ): TopNetwork[] {
-  const networks = new Map(known.map((its) => [its.network, its]))
+  const networks = new Map(counted.map((counts) => [counts.network, counts]))
   for (const { client, ...counts } of addresses) {
     const address = clientAddress(client)
     // All requests without an address share one client.

@@ -143,9 +143,9 @@ export function fieldErrors(fields: FieldTable, values: Values, extent: Extent):
 
 /** Returns the values of valid fields that are stored in another spelling than given. */
 export function spelled(fields: FieldTable, values: Values): Record<string, string | null> {
-  const given = Object.entries(fields).filter(([name]) => values[name] !== undefined)
+  const present = Object.entries(fields).filter(([name]) => values[name] !== undefined)
   return Object.fromEntries(
-    given.flatMap(([name, field]) => {
+    present.flatMap(([name, field]) => {
       if (field.kind === 'moment') return [[name, momentText(parseMoment(values[name]))]]
       return field.spell === undefined ? [] : [[name, field.spell(values[name])]]
     }),

@@ -62,7 +62,7 @@ export function validateCondition(value: unknown): Condition | undefined {
 
 /** @throws Error for an algorithm that does not exist */
 export function validateAlgorithm(value: unknown): Algorithm {
-  const algorithm = ALGORITHMS.find((known) => known === value)
+  const algorithm = ALGORITHMS.find((each) => each === value)
   if (algorithm !== undefined) return algorithm
   throw new Error(`${JSON.stringify(value)} is no algorithm: give ${ALGORITHMS.join(', ')}`)
 }

@@ -31,7 +31,7 @@ export async function loadActiveRules(source: RuleSource): Promise<LoadedRules> 
   return reader.apply()
 }
 
-interface KnownRow {
+interface ParsedRow {
   readonly text: string
   readonly name: string
   readonly result: Rule | RejectedRow
@@ -43,7 +43,7 @@ interface KnownRow {
  * meanwhile.
  */
 export class RuleReader {
-  readonly #rows = new Map<number, KnownRow>()
+  readonly #rows = new Map<number, ParsedRow>()
   readonly #ids = new Map<string, number>()
   /** Rows that were read and are not applied yet, by their ids; null for one that is no active rule. */
   #read = new Map<number, StoredRule | null>()
@@ -119,8 +119,8 @@ export class RuleReader {
   }
 
   #remove(id: number): boolean {
-    const known = this.#rows.get(id)
-    if (known !== undefined && this.#ids.get(known.name) === id) this.#ids.delete(known.name)
+    const row = this.#rows.get(id)
+    if (row !== undefined && this.#ids.get(row.name) === id) this.#ids.delete(row.name)
     return this.#rows.delete(id)
   }
 }

@@ -45,8 +45,8 @@ export class RuleSet {
   static async compile(rules: Iterable<Rule>, options: PathOptions, previous?: RuleSet): Promise<RuleSet> {
     const others = new Set(rules)
     // Sorting what is in order already takes a fraction of the time.
-    const known = previous === undefined ? [] : previous.rules.filter((rule) => others.delete(rule))
-    const ordered = inOrder([...known, ...others])
+    const kept = previous === undefined ? [] : previous.rules.filter((rule) => others.delete(rule))
+    const ordered = inOrder([...kept, ...others])
     const { caseSensitive } = options
     // Most edits change no pattern.
     if (previous !== undefined && haveSamePatterns(ordered, previous.rules)) {
@@ -71,7 +71,7 @@ export class RuleSet {
   match(path: string, method: string, nowMs: number, request: RequestWork = { work: 0 }): Rule | null | undefined {
     let search = this.#searches.get(method)
     if (search === undefined) {
-      search = this.#remembering((each, atMs, asked) => this.#search(each, method, atMs, asked))
+      search = this.#remembering((each, atMs, work) => this.#search(each, method, atMs, work))
       this.#searches.set(method, search)
     }
     return search(path, nowMs, request)
@@ -85,7 +85,7 @@ export class RuleSet {
     let search = this.#candidateSearches.get(method)
     if (search === undefined) {
       search = this.#remembering(
-        (each, atMs, asked) => this.#searchAll(each, method, atMs, asked),
+        (each, atMs, work) => this.#searchAll(each, method, atMs, work),
         (rules) => REFERENCE_BYTES * (rules?.length ?? 0),
       )
       this.#candidateSearches.set(method, search)
@@ -115,8 +115,8 @@ export class RuleSet {
    * Creates a search that remembers what it found. It starts afresh where a rule begins or ends; sets without such rules
    * do not look at the time.
    */
-  #remembering<Found>(find: Search<Found>, bytesOf?: (found: Found) => number): Search<Found> {
-    const searchAt = (atMs: number) => rememberClients((path) => find(path, atMs, ANY_WORK), bytesOf)
+  #remembering<Found>(find: Search<Found>, bytes?: (found: Found) => number): Search<Found> {
+    const searchAt = (atMs: number) => rememberClients((path) => find(path, atMs, ANY_WORK), bytes)
     let search = searchAt(Number.NEGATIVE_INFINITY)
     const isTimed = this.#timed.length > 0
     let range = steadyRangeAround(this.#timed, Number.NEGATIVE_INFINITY)

@@ -3,7 +3,7 @@ import type { Database } from '../../database/database.js'
 import { type Dialect, runStatement, type SqlWork } from '../../database/dialect.js'
 import { type Clock, DAY_MS } from '../../ground/time/clock.js'
 import type { Offender } from '../../reports/ranking.js'
-import { CLAIM_MS, type Cooldown, type Evaluation, evaluate, type Found, type KnownAlert } from './evaluate.js'
+import { CLAIM_MS, type Cooldown, type Evaluation, evaluate, type Found, type StoredAlert } from './evaluate.js'
 
 /** The part of an evaluation that this run alone sends to a watch. */
 export interface Claim extends Evaluation {
@@ -80,8 +80,8 @@ function* forgetExpired(dialect: Dialect, nowMs: number): SqlWork<void> {
   )
 }
 
-function* readAlerts(dialect: Dialect, watch: string): SqlWork<KnownAlert[]> {
-  return yield* runStatement<KnownAlert>(
+function* readAlerts(dialect: Dialect, watch: string): SqlWork<StoredAlert[]> {
+  return yield* runStatement<StoredAlert>(
     `SELECT key, count, notified_at AS "notifiedMs", resolved_at AS "resolvedMs", claimed_until AS "claimedUntilMs"
      FROM ${dialect.table(ALERT_TABLE)} WHERE watch = $1`,
     [watch],
@@ -117,12 +117,12 @@ function* settleClaim(
   const table = dialect.table(ALERT_TABLE)
   for (const slice of toSlices(offenders)) {
     yield* runStatement(
-      `INSERT INTO ${table} AS known (watch, key, count, notified_at, expires_at)
+      `INSERT INTO ${table} AS stored (watch, key, count, notified_at, expires_at)
        SELECT $2, ${jsonField(0, 'text')}, ${jsonField(1, 'bigint')}, ${fromMs('$3')}, ${fromMs('$4')}
        FROM ${jsonRows()} WHERE true
        ON CONFLICT (watch, key) DO UPDATE SET count = excluded.count, notified_at = excluded.notified_at,
          expires_at = excluded.expires_at, resolved_at = NULL, claim = '', claimed_until = NULL
-       WHERE known.claim = $5`,
+       WHERE stored.claim = $5`,
       [JSON.stringify(slice.map(({ key, blocked_count }) => [key, blocked_count])), watch, nowMs, expiresMs, id],
     )
   }

@@ -5,7 +5,7 @@ import type { Offender } from '../../reports/ranking.js'
 export const CLAIM_MS = 2 * MINUTE_MS
 
 /** The stored state of a key. Moments in milliseconds since the epoch. */
-export interface KnownAlert {
+export interface StoredAlert {
   readonly key: string
   /** Its number of refusals when it was last reported. */
   readonly count: number
@@ -41,15 +41,15 @@ export interface Evaluation {
 
 /** Decides which keys to report, by the reports of earlier runs. */
 export function evaluate(
-  known: readonly KnownAlert[],
+  stored: readonly StoredAlert[],
   { offenders, isComplete }: Found,
   { cooldownMs, notifiesResolved }: Cooldown,
   nowMs: number,
 ): Evaluation {
-  const byKey = new Map(known.map((alert) => [alert.key, alert]))
+  const byKey = new Map(stored.map((alert) => [alert.key, alert]))
   const over = new Set(offenders.map(({ key }) => key))
   const due = offenders.filter((offender) => !isQuiet(byKey.get(offender.key), offender, cooldownMs, nowMs))
-  const active = known.filter(({ notifiedMs, resolvedMs }) => notifiedMs !== null && resolvedMs === null)
+  const active = stored.filter(({ notifiedMs, resolvedMs }) => notifiedMs !== null && resolvedMs === null)
   const resolved =
     notifiesResolved && isComplete ? active.filter((alert) => !over.has(alert.key) && !isClaimed(alert, nowMs)) : []
   const remaining = new Set([...active, ...due].map(({ key }) => key))
@@ -58,19 +58,19 @@ export function evaluate(
 }
 
 function isQuiet(
-  known: KnownAlert | undefined,
+  alert: StoredAlert | undefined,
   { blocked_count }: Offender,
   cooldownMs: number,
   nowMs: number,
 ): boolean {
-  if (known === undefined) return false
-  if (isClaimed(known, nowMs)) return true
-  if (known.notifiedMs === null || blocked_count >= 2 * known.count) return false
+  if (alert === undefined) return false
+  if (isClaimed(alert, nowMs)) return true
+  if (alert.notifiedMs === null || blocked_count >= 2 * alert.count) return false
   // A clock that was set back does not extend the cool-down.
-  return Math.abs(nowMs - known.notifiedMs) < cooldownMs
+  return Math.abs(nowMs - alert.notifiedMs) < cooldownMs
 }
 
-function isClaimed({ claimedUntilMs }: KnownAlert, nowMs: number): boolean {
+function isClaimed({ claimedUntilMs }: StoredAlert, nowMs: number): boolean {
   if (claimedUntilMs === null) return false
   // A claim that ends far ahead was made by a wrong clock.
   return claimedUntilMs > nowMs && claimedUntilMs <= nowMs + 2 * CLAIM_MS

@@ -94,7 +94,7 @@ export async function eraseSums(
   const hour = dialect.jsonField(0, 'bigint')
   await database.execute(
     `INSERT INTO ${marks} (hour, since) SELECT ${hour}, ${hour} * ${HOUR_MS} FROM ${dialect.jsonRows()}
-     WHERE NOT EXISTS (SELECT 1 FROM ${marks} AS known WHERE known.hour = ${hour} AND known.since = ${hour} * ${HOUR_MS})`,
+     WHERE NOT EXISTS (SELECT 1 FROM ${marks} AS mark WHERE mark.hour = ${hour} AND mark.since = ${hour} * ${HOUR_MS})`,
     [JSON.stringify([...hours].map((each) => [each]))],
   )
   await foldAll(database, nowMs, { signal })

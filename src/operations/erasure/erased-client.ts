@@ -63,16 +63,16 @@ export class ErasedClient {
     kinds: ReadonlyMap<string, ClientKind> = new Map(),
   ) {
     this.#kinds = kinds
-    const given = text.trim()
-    this.network = readAddress(given, ipv6Subnet)
+    const trimmed = text.trim()
+    this.network = readAddress(trimmed, ipv6Subnet)
     const counted = this.network && networkClient(this.network)
-    const isPseudonym = counted === undefined && given.startsWith(ADDRESS)
-    if (isPseudonym && !PSEUDONYM.test(given.slice(ADDRESS.length))) throw noClient(text)
-    const own = counted ?? given
-    this.names = [...new Set([own, privacy?.toCounted(own) ?? own])]
-    const parts = this.names.flatMap((name) => parseClient(name, false)?.parts ?? [])
+    const isPseudonym = counted === undefined && trimmed.startsWith(ADDRESS)
+    if (isPseudonym && !PSEUDONYM.test(trimmed.slice(ADDRESS.length))) throw noClient(text)
+    const name = counted ?? trimmed
+    this.names = [...new Set([name, privacy?.toCounted(name) ?? name])]
+    const parts = this.names.flatMap((each) => parseClient(each, false)?.parts ?? [])
     if (parts.length < this.names.length || parts.some(({ value }) => value === '')) throw noClient(text)
-    this.shared = privacy?.addresses === 'truncated' && counted !== undefined ? privacy.toLogged(own) : undefined
+    this.shared = privacy?.addresses === 'truncated' && counted !== undefined ? privacy.toLogged(name) : undefined
     // Keys and counters show a user with its kind, and the value alone of the others.
     this.#parts = new Set(parts.map(formatPart))
     const spelled = [...this.names, ...this.#parts].map((name) =>
@@ -81,11 +81,11 @@ export class ErasedClient {
     this.#shown = new Set(spelled)
     // Keys cut a long value, and counters shorten it.
     this.tokens = [...this.#shown].map(this.network === undefined ? (text) => text.slice(0, TOKEN_LENGTH) : beginning)
-    this.userId = own.startsWith(USER) ? toInteger(own.slice(USER.length)) : undefined
+    this.userId = name.startsWith(USER) ? toInteger(name.slice(USER.length)) : undefined
     this.#logged = new Set(this.names.map((name) => storable(name, MAX_KEY_LENGTH)))
     this.#countedParts = new Set(parts.map(formatCountedPart))
     this.#keys = new Set(parts.map((part) => formatKey(createClient(part))))
-    this.#named = NAMED.exec(own)?.[0].slice(0, -1)
+    this.#named = NAMED.exec(name)?.[0].slice(0, -1)
   }
 
   /** Returns whether a client of the log is this one, alone or together with other kinds. */
@@ -149,8 +149,8 @@ export class ErasedClient {
 
   #isWithin(client: string): boolean {
     if (this.network === undefined || this.network.family === 'ipv4' || !client.startsWith(ADDRESS)) return false
-    const its = clientAddress(client)
-    return its !== undefined && containsNetwork(this.network, its)
+    const address = clientAddress(client)
+    return address !== undefined && containsNetwork(this.network, address)
   }
 }
 

@@ -14,17 +14,17 @@ const exported = new WeakMap<OpenTelemetryMeterProvider | OpenTelemetryMeter, Me
 /**
  * Returns metrics that export to a meter of OpenTelemetry.
  *
- * @param given `true` for the global provider, which has to be set already
+ * @param option `true` for the global provider, which has to be set already
  * @throws InvalidSettingError when @opentelemetry/api is needed and not installed
  */
 export async function openTelemetryMetrics(
-  given: true | OpenTelemetryMeterProvider | OpenTelemetryMeter,
+  option: true | OpenTelemetryMeterProvider | OpenTelemetryMeter,
 ): Promise<Metrics> {
-  const target = given === true ? await globalProvider() : given
-  const known =
+  const target = option === true ? await globalProvider() : option
+  const metrics =
     exported.get(target) ?? createOpenTelemetryMetrics('getMeter' in target ? target.getMeter(METER_NAME) : target)
-  exported.set(target, known)
-  return known
+  exported.set(target, metrics)
+  return metrics
 }
 
 function createOpenTelemetryMetrics(meter: OpenTelemetryMeter): Metrics {

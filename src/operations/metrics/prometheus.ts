@@ -15,7 +15,7 @@ import { SharedReadings } from './shared-readings.js'
 import type { PrometheusRegistry } from './targets.js'
 
 interface Exported extends Metrics {
-  readonly metrics: ReadonlyMap<string, object>
+  readonly byName: ReadonlyMap<string, object>
 }
 
 /** Apps that share a registry share its metrics: prom-client accepts each name once. */
@@ -24,17 +24,17 @@ const exported = new WeakMap<PrometheusRegistry, Exported>()
 /**
  * Returns metrics that export to a registry of prom-client.
  *
- * @param given `true` for prom-client's default registry
+ * @param option `true` for prom-client's default registry
  * @throws InvalidSettingError when prom-client is not installed, or the registry has metrics of these names already
  */
-export async function prometheusMetrics(given: true | PrometheusRegistry): Promise<Metrics> {
+export async function prometheusMetrics(option: true | PrometheusRegistry): Promise<Metrics> {
   const client = await importPromClient()
-  const registry: PrometheusRegistry = given === true ? client.register : given
-  const known = exported.get(registry) ?? createPrometheusMetrics(client)
-  exported.set(registry, known)
+  const registry: PrometheusRegistry = option === true ? client.register : option
+  const metrics = exported.get(registry) ?? createPrometheusMetrics(client)
+  exported.set(registry, metrics)
   // The host may have cleared the registry meanwhile.
-  for (const [name, metric] of known.metrics) register(registry, name, metric)
-  return known
+  for (const [name, metric] of metrics.byName) register(registry, name, metric)
+  return metrics
 }
 
 type PromClient = Awaited<ReturnType<typeof importPromClient>>
@@ -91,7 +91,7 @@ function createPrometheusMetrics({ Counter, Gauge, Histogram }: PromClient): Exp
   }
 
   return {
-    metrics,
+    byName: metrics,
     count: (limit, allowed) => decisions.count(limit, allowed),
     observe: (seconds) => histogram.observe(seconds),
     join: (app) => readings.join(app),

@@ -20,9 +20,9 @@ export class SharedReadings {
   /** Returns the combined figure of all apps; undefined where none has it. */
   value({ reading, combine }: Reading): number | undefined {
     const figures = [this.#closed.get(reading), ...[...this.#apps].map((app) => app[reading]?.())]
-    const known = figures.filter((figure) => figure !== undefined)
-    if (known.length === 0) return undefined
-    return combine === 'max' ? Math.max(...known) : known.reduce((sum, figure) => sum + figure)
+    const present = figures.filter((figure) => figure !== undefined)
+    if (present.length === 0) return undefined
+    return combine === 'max' ? Math.max(...present) : present.reduce((sum, figure) => sum + figure)
   }
 
   #leave(app: AppReadings): void {

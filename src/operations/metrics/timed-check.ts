@@ -9,9 +9,9 @@ export function timedCheck(check: CheckFunction, observe: (seconds: number) => v
   function observeSince(startMs: number): void {
     observe((performance.now() - startMs) / MS_PER_SECOND)
   }
-  return function timed(asked, nowMs, waitedMs) {
+  return function timed(question, nowMs, waitedMs) {
     const startMs = performance.now()
-    const decision = check(asked, nowMs, waitedMs)
+    const decision = check(question, nowMs, waitedMs)
     if (decision instanceof Promise) {
       return decision.then((decided) => {
         observeSince(startMs)

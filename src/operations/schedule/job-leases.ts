@@ -42,12 +42,12 @@ export class JobLeases {
     const { fromMs } = this.#database.dialect
     const holder = randomUUID()
     const taken = await this.#database.execute(
-      `INSERT INTO ${this.#table} AS known (name, holder, due_at, lease_until, started_at)
+      `INSERT INTO ${this.#table} AS stored (name, holder, due_at, lease_until, started_at)
        VALUES ($1, $2, ${fromMs('$3')}, ${fromMs('$4')}, ${fromMs('$5')})
        ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, due_at = excluded.due_at,
          lease_until = excluded.lease_until, started_at = excluded.started_at, finished_at = NULL, error = NULL
-       WHERE (known.lease_until <= ${fromMs('$5')} OR known.lease_until > ${fromMs('$6')})
-         AND (known.due_at < excluded.due_at OR known.due_at > ${fromMs('$6')})`,
+       WHERE (stored.lease_until <= ${fromMs('$5')} OR stored.lease_until > ${fromMs('$6')})
+         AND (stored.due_at < excluded.due_at OR stored.due_at > ${fromMs('$6')})`,
       // A moment far ahead was written by a clock that was wrong, or was set back since.
       [name, holder, dueMs, nowMs + LEASE_MS, nowMs, nowMs + MAX_AHEAD_MS],
     )

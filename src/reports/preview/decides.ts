@@ -19,11 +19,11 @@ export async function createDecides(router: PathOptions, rule: Rule, active: rea
   // Rules after the candidate cannot take a request from it, and need not be compiled.
   const others = active.filter((other) => other.name !== rule.name && precedes(other, rule))
   const before = await RuleSet.compile(others, router)
-  const own = new RuleSet([rule], router)
+  const candidateSet = new RuleSet([rule], router)
   return function* decides(event, path, method) {
     const nowMs = event.timestampMs
     const request = { work: 0 }
-    const candidate = own.match(path, method, nowMs, request)
+    const candidate = candidateSet.match(path, method, nowMs, request)
     if (candidate === undefined) return false
     const first = before.match(path, method, nowMs, request)
     if (first === null || candidate === null) return 'too_long'

@@ -190,7 +190,7 @@ export function parseCandidate(candidate: RuleCandidate): Rule {
 }
 
 function strangeFields(values: Values): FieldErrors {
-  const known = Object.keys(RULES.fields)
-  const strange = Object.keys(values).filter((field) => !known.includes(field) && !OF_A_ROW.includes(field))
-  return Object.fromEntries(strange.map((field) => [field, `is no field of a rule: known are ${known.join(', ')}`]))
+  const fields = Object.keys(RULES.fields)
+  const strange = Object.keys(values).filter((field) => !fields.includes(field) && !OF_A_ROW.includes(field))
+  return Object.fromEntries(strange.map((field) => [field, `is no field of a rule: known are ${fields.join(', ')}`]))
 }

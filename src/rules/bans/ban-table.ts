@@ -68,8 +68,8 @@ function* readAllowedNetworks(dialect: Dialect, nowMs: number): SqlWork<Network[
 }
 
 function isAmong(networks: readonly Network[], client: string): boolean {
-  const own = networks.length === 0 ? undefined : clientAddress(client)
-  return own !== undefined && networks.some((network) => networksMeet(network, own))
+  const address = networks.length === 0 ? undefined : clientAddress(client)
+  return address !== undefined && networks.some((network) => networksMeet(network, address))
 }
 
 function* countInForce(dialect: Dialect, ruleName: string, nowMs: number): SqlWork<number> {

@@ -81,7 +81,7 @@ async function* readSlices(
  * nothing.
  *
  * @param document an exported document, or the parsed JSON of its file
- * @throws RuleDocumentError with a message for xqeip, InvalidSettingError for an unknown option; nothing
+ * @throws RuleDocumentError with a message for every wrong field, InvalidSettingError for an unknown option; nothing
  * is written then
  */
 export async function importRules(
@@ -102,10 +102,10 @@ export async function importRules(
   const expired = (wanted.overrides?.length ?? 0) - (overrides?.length ?? 0)
 
   function* compare(): SqlWork<Comparisons> {
-    const given = { keep, nowMs }
+    const options = { keep, nowMs }
     return {
-      rules: yield* compareTable(RULES, dialect, wanted.rules, given),
-      overrides: yield* compareTable(OVERRIDES, dialect, overrides, given),
+      rules: yield* compareTable(RULES, dialect, wanted.rules, options),
+      overrides: yield* compareTable(OVERRIDES, dialect, overrides, options),
     }
   }
 

@@ -63,6 +63,6 @@ export function fieldSchema(field: Field, state: 'input' | 'stored' = 'input'): 
   const { kind, schema, about } = field
   if (state === 'stored')
     return { ...KINDS[kind], ...(schema && 'enum' in schema && { enum: schema.enum }), description: about }
-  const given = 'default' in field ? { default: field.default } : {}
-  return { ...KINDS[kind], ...given, ...schema, description: about }
+  const standard = 'default' in field ? { default: field.default } : {}
+  return { ...KINDS[kind], ...standard, ...schema, description: about }
 }

@@ -28,7 +28,7 @@ const ENOUGH = 10_000
 /** The number of unknown fields of an object after which no more are looked for. */
 const ENOUGH_UNKNOWN = 100
 const SHOWN_VERSION = 50
-const KNOWN = ['$schema', 'version', RULES.list, OVERRIDES.list]
+const FIELD_NAMES = ['$schema', 'version', RULES.list, OVERRIDES.list]
 
 /**
  * Validates a document, and lets other work of the process run in between.
@@ -40,17 +40,17 @@ export async function validateDocument(document: unknown): Promise<ValidDocument
   const errors = new Map<string, string>()
   const complain: Complain = (location, message) => errors.set(location, errors.get(location) ?? message)
   if (!isObject(document)) throw new RuleDocumentError({ document: 'must be an object' })
-  const given = pickFields(document, KNOWN)
+  const fields = pickFields(document, FIELD_NAMES)
   // The meaning of another version is unknown.
-  if (given.version !== DOCUMENT_VERSION) throw new RuleDocumentError({ version: versionComplaint(given.version) })
-  for (const [field, message] of unknownFields(document, KNOWN)) complain(field || 'document', message)
-  if (typeof (given.$schema ?? '') !== 'string') complain('$schema', 'must be a text')
-  if (given.rules === undefined && given.overrides === undefined) {
+  if (fields.version !== DOCUMENT_VERSION) throw new RuleDocumentError({ version: versionComplaint(fields.version) })
+  for (const [field, message] of unknownFields(document, FIELD_NAMES)) complain(field || 'document', message)
+  if (typeof (fields.$schema ?? '') !== 'string') complain('$schema', 'must be a text')
+  if (fields.rules === undefined && fields.overrides === undefined) {
     complain('rules', 'is missing: give "rules", "overrides" or both; an empty list deletes all')
   }
   const isEnough = () => errors.size >= ENOUGH
-  const rules = await validateEntries(RULES, given.rules, complain, isEnough)
-  const overrides = await validateEntries(OVERRIDES, given.overrides, complain, isEnough)
+  const rules = await validateEntries(RULES, fields.rules, complain, isEnough)
+  const overrides = await validateEntries(OVERRIDES, fields.overrides, complain, isEnough)
   if (errors.size > 0) throw new RuleDocumentError(Object.fromEntries(errors))
   return { rules, overrides }
 }
@@ -65,12 +65,12 @@ function versionComplaint(version: unknown): string {
 
 async function validateEntries<Table extends FieldTable, Identity extends keyof Table & string>(
   description: Description<Table, Identity>,
-  given: unknown,
+  list: unknown,
   complain: Complain,
   isEnough: () => boolean,
 ): Promise<Entry<Table>[] | undefined> {
-  if (given === undefined) return undefined
-  if (!Array.isArray(given)) {
+  if (list === undefined) return undefined
+  if (!Array.isArray(list)) {
     complain(description.list, 'must be a list')
     return undefined
   }
@@ -78,7 +78,7 @@ async function validateEntries<Table extends FieldTable, Identity extends keyof 
   const entries: Entry<Table>[] = []
   const locations = new Map<string, string>()
   const slices = new CooperativeYield()
-  for (const [index, value] of given.entries()) {
+  for (const [index, value] of list.entries()) {
     const location = `${description.list}[${index}]`
     if (isEnough()) {
       complain(description.list, `has too many errors: ${location} and later entries were not validated`)
@@ -109,16 +109,16 @@ function validateEntry<Table extends FieldTable, Identity extends keyof Table & 
     complain(location, 'must be an object')
     return undefined
   }
-  const known = Object.keys(description.fields)
-  const values = { ...defaults, ...pickFields(value, known) }
+  const names = Object.keys(description.fields)
+  const values = { ...defaults, ...pickFields(value, names) }
   // A past expiry is no error here: the file is old, and the entry is left out.
   const errors = new Map(Object.entries(description.errors(values, 'new', Number.NEGATIVE_INFINITY)))
-  for (const [field, message] of unknownFields(value, known)) errors.set(field, message)
+  for (const [field, message] of unknownFields(value, names)) errors.set(field, message)
   for (const [field, message] of errors) complain(field === '' ? location : `${location}.${field}`, message)
   if (errors.size > 0) return undefined
   const stored = { ...values, ...spelled(description.fields, values) }
   // Each field was checked above, which types cannot express.
-  return Object.fromEntries(known.map((field) => [field, stored[field]])) as Entry<Table>
+  return Object.fromEntries(names.map((field) => [field, stored[field]])) as Entry<Table>
 }
 
 function isObject(value: unknown): value is Values {
@@ -126,20 +126,20 @@ function isObject(value: unknown): value is Values {
 }
 
 /** Returns the known fields of an object, without those that are `undefined`: it may have a million others. */
-function pickFields(given: Values, known: readonly string[]): Values {
-  return Object.fromEntries(known.flatMap((field) => (given[field] === undefined ? [] : [[field, given[field]]])))
+function pickFields(values: Values, names: readonly string[]): Values {
+  return Object.fromEntries(names.flatMap((field) => (values[field] === undefined ? [] : [[field, values[field]]])))
 }
 
 /** Returns the complaints about the first unknown fields of an object, and one without a field when there are more. */
-function unknownFields(given: Values, known: readonly string[]): ReadonlyMap<string, string> {
+function unknownFields(values: Values, names: readonly string[]): ReadonlyMap<string, string> {
   const found = new Map<string, string>()
-  for (const field of Object.keys(given)) {
-    if (known.includes(field) || given[field] === undefined) continue
+  for (const field of Object.keys(values)) {
+    if (names.includes(field) || values[field] === undefined) continue
     if (found.size === ENOUGH_UNKNOWN) {
       found.set('', 'has more fields that do not exist')
       break
     }
-    found.set(field, `does not exist: known are ${known.join(', ')}`)
+    found.set(field, `does not exist: known are ${names.join(', ')}`)
   }
   return found
 }

@@ -99,7 +99,7 @@ export async function findChange(database: Database, id: number): Promise<Change
 }
 
 /** Reads the changes of the rules or overrides that have, or had, one of these names: the newest first. */
-export async function readChangesOf(
+export async function readChangesFor(
   query: Query,
   dialect: Dialect,
   entity: Change['entity'],
@@ -200,7 +200,7 @@ function toChange({ rowId: _, changedAt, source, entity, action, before, after, 
   return {
     ...row,
     changedAt: new Date(changedAt),
-    source: CHANGE_SOURCES.find((known) => known === source) ?? 'sql',
+    source: CHANGE_SOURCES.find((each) => each === source) ?? 'sql',
     entity: entity === 'override' ? entity : 'rule',
     action: action === 'create' || action === 'delete' ? action : 'update',
     before: before === null ? null : JSON.parse(before),

@@ -234,8 +234,9 @@ export class OverrideReader {
   /** Removes the row that SQLite's REPLACE overwrote, whose deletion was not recorded. */
   #removeReplaced({ id, client, pathPattern }: StoredOverride, override: Override, changes: Changes): void {
     for (const { id: other } of this.#set.forClient(override.client)) {
-      const known = this.#rows.get(other)
-      if (other !== id && known?.client === client && known.pathPattern === pathPattern) this.#remove(other, changes)
+      const replaced = this.#rows.get(other)
+      if (other !== id && replaced?.client === client && replaced.pathPattern === pathPattern)
+        this.#remove(other, changes)
     }
   }
 
@@ -248,6 +249,6 @@ export class OverrideReader {
 
 type Changes = Map<number, ActiveOverride | null>
 
-function isSameRow(known: StoredOverride | undefined, row: StoredOverride): boolean {
-  return known !== undefined && [...FIELDS, 'bannedAt' as const].every((field) => known[field] === row[field])
+function isSameRow(before: StoredOverride | undefined, row: StoredOverride): boolean {
+  return before !== undefined && [...FIELDS, 'bannedAt' as const].every((field) => before[field] === row[field])
 }

@@ -142,8 +142,9 @@ export class OverrideSet {
   ratesFor(client: OverrideClient): ActiveOverride[] {
     const isHidden = client.kind === 'pseudonym'
     return [...this.all()].filter(
-      ({ effect, client: its }) =>
-        typeof effect === 'object' && (clientsMeet(its, client) || (isHidden && its.kind === 'ip')),
+      (override) =>
+        typeof override.effect === 'object' &&
+        (clientsMeet(override.client, client) || (isHidden && override.client.kind === 'ip')),
     )
   }
 
@@ -290,9 +291,9 @@ class OverrideTable {
 }
 
 function addTo(overrides: Map<string, ActiveOverride[]>, name: string, override: ActiveOverride): void {
-  const known = overrides.get(name)
-  if (known === undefined) overrides.set(name, [override])
-  else known.push(override)
+  const sameName = overrides.get(name)
+  if (sameName === undefined) overrides.set(name, [override])
+  else sameName.push(override)
 }
 
 const NONE: readonly ActiveOverride[] = []

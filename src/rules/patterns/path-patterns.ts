@@ -14,7 +14,7 @@ export interface PathOptions {
 export class PathPatterns {
   readonly #caseSensitive: boolean
   readonly #bothSlashForms: boolean
-  readonly #known = new ClientMemory<boolean>()
+  readonly #results = new ClientMemory<boolean>()
 
   constructor({ caseSensitive, ignoreTrailingSlash }: PathOptions) {
     this.#caseSensitive = caseSensitive
@@ -31,7 +31,7 @@ export class PathPatterns {
     if (path.length > SHORT_LENGTH) return this.#search(pattern, path)
     // No pattern contains NUL, so that the key is unique.
     const question = `${pattern}\0${path}`
-    return this.#known.values.get(question) ?? this.#known.keep(question, this.#search(pattern, path))
+    return this.#results.values.get(question) ?? this.#results.keep(question, this.#search(pattern, path))
   }
 
   #search(pattern: string, path: string): boolean {

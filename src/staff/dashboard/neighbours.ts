@@ -1,7 +1,7 @@
 /** Clients of one network that are listed together: twelve addresses are one row. */
 
 import { sumRequests } from '../../reports/client-counts.js'
-import { type ListedClient, networkOf } from '../../reports/dashboard-clients.js'
+import { type ListedClient, networkAround } from '../../reports/dashboard-clients.js'
 import type { ClientMeasure } from '../../reports/top-clients.js'
 
 /** A client, or three or more of one network. */
@@ -22,7 +22,7 @@ const MAX_PATHS = 3
 export function groupNeighbours(clients: readonly ListedClient[], by: ClientMeasure): ListRow[] {
   const networks = new Map<string, ListedClient[]>()
   for (const its of clients) {
-    const name = networkOf(its.client)
+    const name = networkAround(its.client)
     networks.set(name, [...(networks.get(name) ?? []), its])
   }
   const rows = [...networks].flatMap(([name, members]) =>

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { evaluate, type KnownAlert } from '../../../src/operations/alerts/evaluate.js'
+import { evaluate, type StoredAlert } from '../../../src/operations/alerts/evaluate.js'
 
 const NOW = 1_000_000
 const COOLDOWN = 1_000
 
-function alert(changes: Partial<KnownAlert>): KnownAlert {
+function alert(changes: Partial<StoredAlert>): StoredAlert {
   return { key: 'key', count: 10, notifiedMs: NOW - 500, resolvedMs: null, claimedUntilMs: null, ...changes }
 }
 
