@@ -26,8 +26,10 @@ export {
   AccessDeniedError,
   PathTooLongError,
   RateLimitExceededError,
+  type RefusalError,
   StoreUnavailableError,
 } from './http/refusal.js'
+export type { RequestDecision } from './http/request-decision.js'
 export type { AnyHook, AnyReply, AnyRequest } from './http/request-reply.js'
 export type { RateLimitUser, UserFunction } from './http/request-user.js'
 export type { RouteConfig, RouteCost } from './http/route-config.js'

@@ -5,6 +5,7 @@ import { CheckedRequest } from './checked-request.js'
 import { chargedCost, validateCost } from './cost.js'
 import { after } from './host-function.js'
 import type { HookDependencies } from './on-request.js'
+import type { RequestDecision } from './request-decision.js'
 import type { AnyRequest } from './request-reply.js'
 
 export interface CheckOptions {
@@ -21,12 +22,12 @@ export interface Ask {
    * @returns null where the limit leaves the request alone: with `enabled: false`, or for an address of an allow list
    * @throws InvalidSettingError for an invalid cost
    */
-  check(request: AnyRequest, options?: CheckOptions): Promise<Decision | null>
+  check(request: AnyRequest, options?: CheckOptions): Promise<RequestDecision | null>
   /**
    * Reads the state of the request's client, and charges nothing: `count` and `remaining` exclude this request, `allowed`
    * and `retryAfterMs` are the answer that it would get.
    */
-  peek(request: AnyRequest): Promise<Decision | null>
+  peek(request: AnyRequest): Promise<RequestDecision | null>
 }
 
 /**
@@ -75,7 +76,7 @@ export function createAsk(
   return {
     async check(request: FastifyRequest, { cost }: CheckOptions = {}) {
       const checked = await ask(request, cost === undefined ? costFor(request) : validateCost('check.cost', cost))
-      return checked?.decision ?? null
+      return checked?.described ?? null
     },
     async peek(request: FastifyRequest) {
       const checked = await ask(request, 0)
@@ -88,7 +89,10 @@ export function createAsk(
  * Returns the answer of a check of cost 0, which is for a cost of 1, as it is for a request with a cost of its own. The
  * wait is then the longest possible: until nothing is used.
  */
-function forOneRequest({ decision, limit: limitFound }: CheckedRequest, requestCost: number): Decision {
+function forOneRequest(
+  { described: decision, limit: limitFound }: CheckedRequest,
+  requestCost: number,
+): RequestDecision {
   const cost = chargedCost(requestCost, limitFound.cost)
   if (cost === 1 || decision.unavailable) return decision
   const short = (decision.windows ?? [decision]).filter(({ remaining }) => remaining < cost)

@@ -10,6 +10,7 @@ import { type RefusalAnswer, USUAL_ANSWER } from '../rules/refusal-answer.js'
 import type { RuleSet } from '../rules/rule-set.js'
 import { type ClientAddress, DISCONNECTED } from './client-address.js'
 import { policyField, quotedName, windowNames } from './policy-names.js'
+import { type RequestDecision, toRequestDecision } from './request-decision.js'
 
 /** The id of a user; null without a user. */
 export type UserId = string | number | bigint | null
@@ -162,6 +163,7 @@ export class CheckedRequest {
   overruled: Refusal | undefined = undefined
   /** The shorter one of two refusals, by the deciding limit and by the ceiling. */
   outlasted: Refusal | undefined = undefined
+  #described: RequestDecision | undefined = undefined
 
   /** @param path as the router sees it */
   constructor(
@@ -171,5 +173,11 @@ export class CheckedRequest {
 
   get isRefused(): boolean {
     return this.limit.block && !this.decision.allowed
+  }
+
+  /** The decision as hosts get it, once it is final: made when it is first read, since few requests need it. */
+  get described(): RequestDecision {
+    this.#described ??= toRequestDecision(this.decision, this.limit, this.client)
+    return this.#described
   }
 }

@@ -1,10 +1,10 @@
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import { isByAddress } from '../clients/client.js'
-import type { Decision } from '../limiter/algorithm.js'
-import { CheckedRequest } from './checked-request.js'
+import { CheckedRequest, NOTHING_IN_FORCE } from './checked-request.js'
 import { type DecideDependencies, decide } from './decide.js'
 import { type RequestFunction, tolerate } from './host-function.js'
 import { refuse } from './refusal.js'
+import type { RequestDecision } from './request-decision.js'
 import { REPLY, type RequestWithReply } from './request-reply.js'
 
 /** What requests cost, before the limit that decides about them is known. */
@@ -35,7 +35,7 @@ export interface HookDependencies extends DecideDependencies {
   failed(error: unknown): void
 }
 
-/** The property of a request that holds its decision. */
+/** The property of a request that holds the record of its decision. */
 export const DECISION = Symbol('fastify-smart-ratelimit.decision')
 
 /** The property of a request that holds the hooks which have decided about it. */
@@ -46,14 +46,14 @@ export const WAITED = Symbol('fastify-smart-ratelimit.waited')
 
 /** A request in a hook of this package. Scopes created before the plugin do not initialize the properties. */
 type DecidedRequest = RequestWithReply & {
-  [DECISION]?: Decision | null
+  [DECISION]?: CheckedRequest | null
   [DECIDED_BY]?: readonly HookDependencies[] | null
   [WAITED]?: number
 }
 
 /** Returns the decision of the limit that refused a request, else of the strictest one; null without a check. */
-export function keptDecision(request: DecidedRequest): Decision | null {
-  return request[DECISION] ?? null
+export function keptDecision(request: DecidedRequest): RequestDecision | null {
+  return request[DECISION]?.described ?? null
 }
 
 /**
@@ -128,8 +128,10 @@ function finish(
     try {
       // Where a stricter limit has checked the request too, its decision stays, and its headers.
       const kept = request[DECISION]
-      if (!kept || kept.remaining >= decision.remaining || isRefused) {
-        request[DECISION] = decision
+      if (!kept || kept.decision.remaining >= decision.remaining || isRefused) {
+        request[DECISION] = checked
+        // A request may live for days, and the rules of its moment must not.
+        checked.inForce = NOTHING_IN_FORCE
         dependencies.headers?.(reply, checked)
       }
       dependencies.record?.(checked, reply)
@@ -159,8 +161,8 @@ function refuseRequest(
 /** Returns whether the plugin's own check leaves a request alone; may be async. */
 export type SkipFunction = RequestFunction<boolean>
 
-/** Receives every refused request with its decision, before it is answered. */
-export type RefusalFunction = (request: FastifyRequest, decision: Decision) => unknown
+/** Receives every refused request with its decision, which tells of whom and of what decided, before it is answered. */
+export type RefusalFunction = (request: FastifyRequest, decision: RequestDecision) => unknown
 
 export type Decide = (
   dependencies: DecideDependencies,
@@ -194,7 +196,7 @@ export function createDecide(skip: SkipFunction | undefined, log: FastifyBaseLog
 /** Creates the function that reports a refusal to the host. It never throws, and nothing waits for it. */
 export function createRefusalNotice(onRefused: RefusalFunction | undefined, log: FastifyBaseLogger) {
   if (onRefused === undefined) return () => undefined
-  const notify = tolerate(({ request, decision }: CheckedRequest) => onRefused(request, decision), 'onRefused', log)
+  const notify = tolerate(({ request, described }: CheckedRequest) => onRefused(request, described), 'onRefused', log)
   return function noteRefusal(checked: CheckedRequest): void {
     void notify(checked)
   }

@@ -1,12 +1,12 @@
 import { STATUS_CODES } from 'node:http'
 import createError from '@fastify/error'
-import type { FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
-import type { MessageErrorConstructor } from '../ground/errors.js'
-import { type Decision, retryAfterSeconds } from '../limiter/algorithm.js'
+import type { FastifyError, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
+import { retryAfterSeconds } from '../limiter/algorithm.js'
 import type { CheckedRequest } from './checked-request.js'
 import { type Refusal, TOO_LONG_LIMIT } from './checked-request.js'
 import { forbidStoring } from './no-store.js'
 import { windowNames } from './policy-names.js'
+import type { RequestDecision } from './request-decision.js'
 import { forgetResponse } from './request-end.js'
 import { isUpgrade } from './response-events.js'
 
@@ -18,41 +18,59 @@ const REFUSED_QUALITY = /;\s*q=0(?:\.0*)?\s*(?:;|$)/i
 /** The problem type that the draft of the RateLimit fields registers for an exhausted limit. */
 const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-exceeded'
 
+/** The error of a refused request. */
+export interface RefusalError extends FastifyError {
+  /**
+   * The decision about the request. It is no enumerable property, so that loggers and reporters of errors, which copy
+   * those, write no client unless the host does.
+   */
+  readonly decision: RequestDecision
+}
+
+type RefusalErrorConstructor = new (message: string, decision: RequestDecision) => RefusalError
+
 /** Creates an error class without stack traces, so that a flood of refusals is cheap. */
-function createRefusalError(code: string, statusCode: number): MessageErrorConstructor {
-  return createError(code, '%s', statusCode, Error, false)
+function createRefusalError(code: string, statusCode: number): RefusalErrorConstructor {
+  return class extends createError<[message: string]>(code, '%s', statusCode, Error, false) {
+    readonly #decision: RequestDecision
+
+    constructor(message: string, decision: RequestDecision) {
+      super(message)
+      this.#decision = decision
+    }
+
+    get decision(): RequestDecision {
+      return this.#decision
+    }
+  }
 }
 
 /** The thrown 429 of a request over its limit; a rule may have another status and another message. */
 export class RateLimitExceededError extends createRefusalError('FST_RATE_LIMIT_EXCEEDED', 429) {
-  constructor(
-    message: string,
-    readonly decision: Decision,
-    statusCode = 429,
-  ) {
-    super(message)
+  constructor(message: string, decision: RequestDecision, statusCode = 429) {
+    super(message, decision)
     this.statusCode = statusCode
   }
 }
 
 /** The thrown 403 of a client that the deny list or an override refuses. */
 export class AccessDeniedError extends createRefusalError('FST_RATE_LIMIT_DENIED', 403) {
-  constructor(readonly decision: Decision) {
-    super('Access denied')
+  constructor(decision: RequestDecision) {
+    super('Access denied', decision)
   }
 }
 
 /** The thrown 414 of a request that is too long to be matched against the rules. */
 export class PathTooLongError extends createRefusalError('FST_RATE_LIMIT_PATH_TOO_LONG', 414) {
-  constructor(readonly decision: Decision) {
-    super('The path, the query or a header is too long')
+  constructor(decision: RequestDecision) {
+    super('The path, the query or a header is too long', decision)
   }
 }
 
 /** The thrown 503 of `onStoreError: 'deny'`. */
 export class StoreUnavailableError extends createRefusalError('FST_RATE_LIMIT_STORE_UNAVAILABLE', 503) {
-  constructor(readonly decision: Decision) {
-    super('Rate limit store unavailable, try again later')
+  constructor(decision: RequestDecision) {
+    super('Rate limit store unavailable, try again later', decision)
   }
 }
 
@@ -105,7 +123,7 @@ function acceptsProblem(accept = ''): boolean {
   })
 }
 
-function refusal(reply: FastifyReply, { decision, limit }: CheckedRequest) {
+function refusal(reply: FastifyReply, { described: decision, limit }: CheckedRequest) {
   if (limit === TOO_LONG_LIMIT) return new PathTooLongError(decision)
   if (limit.isDenial) return new AccessDeniedError(decision)
   const seconds = retryAfterSeconds(decision)

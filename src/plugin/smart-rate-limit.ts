@@ -1,8 +1,8 @@
 import type { Ask } from '../http/ask.js'
 import type { ExplainOptions, Explanation } from '../http/explain/explain.js'
+import type { RequestDecision } from '../http/request-decision.js'
 import type { AnyRequest } from '../http/request-reply.js'
 import type { RouteLimitHook, RouteLimitOptions } from '../http/route-limit.js'
-import type { Decision } from '../limiter/algorithm.js'
 import type { Store } from '../limiter/stores/store.js'
 import type { EventLogStats } from '../log/event-log-state.js'
 import type { Health } from '../operations/health/health.js'
@@ -78,11 +78,12 @@ export interface SmartRateLimit {
   /**
    * Returns the decision of the hook or of a limit of the route about a request. Of several decisions it returns the
    * one that refused, else the one with the least remaining, which the headers show too. With `block: false`, `allowed`
-   * false means that the request would have been refused. The error of a refused request has it as `decision`.
+   * false means that the request would have been refused. The error of a refused request has it as `decision`. It tells
+   * what decided, and about whom: `policy`, `rule`, `client` and `key`, as the event log does.
    *
    * @returns null where no limit has checked the request, or not yet
    */
-  decisionOf(request: AnyRequest): Decision | null
+  decisionOf(request: AnyRequest): RequestDecision | null
   /**
    * Charges the limit of a request, and refuses nothing: no header, no event. For costs that are known late, and for
    * routes that opted out of the hook.

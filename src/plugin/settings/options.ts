@@ -87,7 +87,7 @@ export interface RateLimitOptions extends AlertSettingOptions, PrivacySettingOpt
   skip?: SkipFunction | undefined
   /**
    * Receives every refused request, those of limits of single routes included, with its decision, before the answer is
-   * sent. It is not waited for; a failure is logged once.
+   * sent: `(request, { policy, rule, client, key }) => …`. It is not waited for; a failure is logged once.
    */
   onRefused?: RefusalFunction | undefined
   /** `preHandler` is for hosts whose users are known only then: earlier 400s and 401s escape the limit. */
