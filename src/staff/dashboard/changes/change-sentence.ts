@@ -1,0 +1,142 @@
+/** Says in words what a change of a rule or an override did. */
+import { type Description, defaultsFor, type Field, type FieldTable, fieldEntries } from '../../../rules/description.js'
+import type { Change, ChangedFields } from '../../../rules/history/history.js'
+import { OVERRIDES } from '../../../rules/overrides/override.js'
+import { RULES } from '../../../rules/rule.js'
+import { formatTime, visible } from '../format.js'
+import { endWords } from '../override-words.js'
+
+/** A field that a change wrote, as the page shows it side by side. */
+export interface FieldChange {
+  readonly name: string
+  readonly title: string
+  /** Undefined where the row was created. */
+  readonly before: string | undefined
+  /** Undefined where the row was deleted. */
+  readonly after: string | undefined
+}
+
+export interface ChangeWords {
+  /** What was done, without who did it and when: `changed the rate of rule login from 5/m to 10/m`. */
+  readonly sentence: string
+  /** The fields that differ; of a row that was created or deleted, those that are not the default. */
+  readonly fields: readonly FieldChange[]
+}
+
+type Described = Pick<Change, 'entity' | 'name' | 'action' | 'before' | 'after'>
+
+/** More fields than these are only counted in a sentence. */
+const MAX_IN_SENTENCE = 3
+/** A longer value is cut in a sentence; the fields have all of it. */
+const MAX_VALUE_LENGTH = 60
+
+/** Describes a change. */
+export function describeChange(change: Described): ChangeWords {
+  const fields = fieldChanges(change)
+  return {
+    sentence: change.entity === 'rule' ? ruleSentence(change, fields) : overrideSentence(change, fields),
+    fields,
+  }
+}
+
+function fieldChanges({ entity, before, after }: Described): FieldChange[] {
+  const { fields }: Description<FieldTable> = entity === 'rule' ? RULES : OVERRIDES
+  const defaults = defaultsFor(fields)
+  // A change of before the table had a field says nothing about it.
+  const text = (state: ChangedFields | null, name: string, field: Field) =>
+    valueText(field, state?.[name] === undefined ? defaults[name] : state[name])
+  return fieldEntries(fields).flatMap(([name, field]) => {
+    const [old, now] = [text(before, name, field), text(after, name, field)]
+    if (old === now) return []
+    return [
+      {
+        name,
+        title: field.panel.title,
+        before: before === null ? undefined : old,
+        after: after === null ? undefined : now,
+      },
+    ]
+  })
+}
+
+/** Returns a stored value as it is shown; moments are in milliseconds since the epoch. */
+function valueText({ kind }: Pick<Field, 'kind'>, value: unknown): string {
+  if (value === null || value === undefined || value === '') return 'none'
+  if (kind === 'boolean') return value === true || value === 1 ? 'yes' : 'no'
+  // Raw SQL may have written a moment that is no time.
+  const isTime = kind === 'moment' && typeof value === 'number' && !Number.isNaN(new Date(value).getTime())
+  return isTime ? `${formatTime(value)} UTC` : visible(String(value))
+}
+
+function ruleSentence({ name, action, before, after }: Described, fields: readonly FieldChange[]): string {
+  const rule = `rule ${visible(name)}`
+  if (action !== 'update') {
+    const others = fields.filter((field) => field.name !== 'name')
+    return `${action === 'create' ? 'created' : 'deleted'} ${rule}${others.length === 0 ? '' : ` with ${listed(others)}`}`
+  }
+  const [only] = fields
+  if (only === undefined) return `saved ${rule} without a change`
+  if (fields.length > 1) return `changed ${listed(fields)} of ${rule}`
+  if (only.name === 'isActive') return `switched ${rule} ${after?.isActive ? 'on' : 'off'}`
+  if (only.name === 'block')
+    return `made ${rule} ${after?.block ? 'refuse what is over its limit' : 'count without refusing'}`
+  if (only.name === 'name') return `renamed rule ${visible(String(before?.name))} to ${visible(String(after?.name))}`
+  return `changed the ${noun(only)} of ${rule} from ${cut(only.before)} to ${cut(only.after)}`
+}
+
+function overrideSentence({ name, action, before, after }: Described, fields: readonly FieldChange[]): string {
+  if (action === 'create') return `${stateWords(after, name)}`
+  if (action === 'delete') return `ended: ${stateWords(before, name)}`
+  if (fields.length === 0) return `saved the override of ${visible(name)} without a change`
+  const [only] = fields
+  return fields.length === 1 && only !== undefined
+    ? `changed the ${noun(only)} of the override of ${visible(name)} from ${cut(only.before)} to ${cut(only.after)}`
+    : `changed ${listed(fields)} of the override of ${visible(name)}`
+}
+
+/** Returns what an override does: `blocked ip:203.0.113.7 until 2026-01-15 14:00:00 UTC`. */
+function stateWords(fields: ChangedFields | null, name: string): string {
+  const { effect, pathPattern, expiresAt } = fields ?? {}
+  const client = visible(name)
+  const done =
+    effect === 'deny'
+      ? `blocked ${client}`
+      : effect === 'allow'
+        ? `exempted ${client} from all limits`
+        : `limited ${client} to ${visible(String(effect))}`
+  const where =
+    pathPattern === '' || pathPattern === undefined ? '' : ` where the path matches ${visible(String(pathPattern))}`
+  return `${done}${where} ${endWords(typeof expiresAt === 'number' ? expiresAt : null)}`
+}
+
+function listed(fields: readonly FieldChange[]): string {
+  if (fields.length > MAX_IN_SENTENCE) return `${fields.length} fields`
+  return new Intl.ListFormat('en-GB').format(fields.map(inSentence))
+}
+
+function inSentence(field: FieldChange): string {
+  const { before, after } = field
+  if (before === undefined) return `${noun(field)} ${cut(after)}`
+  return after === undefined
+    ? `${noun(field)} ${cut(before)}`
+    : `the ${noun(field)} from ${cut(before)} to ${cut(after)}`
+}
+
+/** The names of fields in a sentence, where the title is no noun. */
+const NOUNS: Readonly<Record<string, string>> = {
+  key: 'client kind',
+  counts: 'counted responses',
+  block: 'blocking',
+  isActive: 'activity',
+  startsAt: 'start',
+  endsAt: 'end',
+  expiresAt: 'end',
+}
+
+function noun({ name, title }: FieldChange): string {
+  return NOUNS[name] ?? `${title.charAt(0).toLowerCase()}${title.slice(1)}`
+}
+
+function cut(text = ''): string {
+  return text.length <= MAX_VALUE_LENGTH ? text : `${text.slice(0, MAX_VALUE_LENGTH)}…`
+}
