@@ -2,7 +2,7 @@
 import { dirname } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { defineConfig } from 'vitepress'
-import { headingSlug, pagesOf } from '../../scripts/docs/pages.js'
+import { headingSlug, listPages } from '../../scripts/docs/pages.js'
 
 const DOCS = dirname(dirname(fileURLToPath(import.meta.url)))
 
@@ -41,7 +41,7 @@ export default defineConfig({
     outline: [2, 3],
     sidebar: SECTIONS.map(({ text, folder, first }) => ({
       text,
-      items: pagesOf(DOCS, folder, first).map(({ path, title }) => ({
+      items: listPages(DOCS, folder, first).map(({ path, title }) => ({
         text: title,
         link: `/${path.replace(/(index)?\.md$/, '')}`,
       })),

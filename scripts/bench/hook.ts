@@ -12,7 +12,7 @@ import { printLine } from '../commands/support/terminal.js'
 import { CLIENT_HEADER } from './load.js'
 import { median, messageFrom } from './measure.js'
 import { chooseRows, HEADERS_ALONE, OURS, ours, ROWS, type Row, withRules } from './rows.js'
-import { type Place, Places } from './servers.js'
+import { type Backend, Backends } from './servers.js'
 
 /** The number of live requests, each of another client, and so of the calls in a batch. */
 const CALLS = 64
@@ -56,29 +56,29 @@ async function printTable(): Promise<void> {
 
 /** Sends the parent the median of a hook's batches. */
 async function sendNanoseconds(row: Row, batches: number): Promise<void> {
-  const places = new Places()
+  const backends = new Backends()
   try {
-    await places.with(row, async (place) => {
-      const { app, call } = await openHooks(row, place)
+    await backends.with(row, async (backend) => {
+      const { app, call } = await openHooks(row, backend)
       const nanoseconds: number[] = []
       for (let batch = 0; batch < batches; batch++) nanoseconds.push(await call())
       process.send?.(median(nanoseconds))
       await app.close()
     })
   } finally {
-    await places.close()
+    await backends.close()
   }
 }
 
 /** Creates an app with requests that wait before the limiter, and a function that calls the limiter's hooks for them. */
-async function openHooks({ prepare, register }: Row, place: Place) {
-  await prepare?.(place)
+async function openHooks({ prepare, register }: Row, backend: Backend) {
+  await prepare?.(backend)
   // A route has one list of hooks then, not another one for HEAD.
   const app = Fastify({ exposeHeadRoutes: false })
   const live: (readonly [FastifyRequest, FastifyReply])[] = []
   app.addHook('onRequest', (...called) => void live.push([called[0], called[1]]))
   const hooks = collectHooks(app)
-  await register(app, place)
+  await register(app, backend)
   // After those of plugins: @fastify/rate-limit adds its hook to each route.
   app.addHook('onRoute', ({ onRequest = [] }) => void hooks.push(...[onRequest].flat()))
   app.get(PATH, async () => 'passed')
@@ -89,7 +89,7 @@ async function openHooks({ prepare, register }: Row, place: Place) {
   while (live.length < CALLS) await new Promise(setImmediate)
 
   async function call(): Promise<number> {
-    const calls = live.map(([request, reply]) => [copyOf(request), copyOf(reply)] as const)
+    const calls = live.map(([request, reply]) => [copyFields(request), copyFields(reply)] as const)
     let passed = 0
     const pass = () => void passed++
     const start = process.hrtime.bigint()
@@ -119,7 +119,7 @@ function collectHooks(app: FastifyInstance) {
 }
 
 /** Copies the fields of a request or a reply. */
-function copyOf<Live extends object>(live: Live): Live {
+function copyFields<Live extends object>(live: Live): Live {
   const copy: Live = Object.assign(Object.create(Object.getPrototypeOf(live)), live)
   for (const field of Reflect.ownKeys(live)) {
     const value: unknown = Reflect.get(live, field)

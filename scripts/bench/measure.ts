@@ -6,7 +6,7 @@ import { setTimeout as delay } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { CLIENT_HEADER, NEW_ENDING, runLoad } from './load.js'
 import { BARE, type Row } from './rows.js'
-import { databaseMicroseconds, type Place, sum } from './servers.js'
+import { type Backend, databaseMicroseconds, sum } from './servers.js'
 
 /** Long enough to compile the server's code and plan its statements; shorter for shorter measurements. */
 const WARM_UP_SECONDS = 2
@@ -27,7 +27,7 @@ export interface ServerUse {
 
 export interface MeasureOptions {
   readonly seconds: number
-  /** How many processes serve the row, over one place. */
+  /** How many processes serve the row, over one backend. */
   readonly processes: number
   readonly signal: AbortSignal
 }
@@ -57,10 +57,10 @@ export type Servers = Awaited<ReturnType<typeof startServers>>
  * Starts the servers of a row, and warms them up. They are paused unless they are loaded, so that what they do in the
  * background does not disturb the measurement of others.
  */
-export async function startServers(row: Row, place: Place, { seconds, processes, signal }: MeasureOptions) {
-  await row.prepare?.(place)
+export async function startServers(row: Row, backend: Backend, { seconds, processes, signal }: MeasureOptions) {
+  await row.prepare?.(backend)
   const { paths = ['/'] } = row
-  const servers = Array.from({ length: processes }, () => startServer(row, place))
+  const servers = Array.from({ length: processes }, () => startServer(row, backend))
   const signalAll = (name: 'SIGSTOP' | 'SIGCONT') => {
     for (const server of servers) server.kill(name)
   }
@@ -130,8 +130,13 @@ export async function startServers(row: Row, place: Place, { seconds, processes,
 }
 
 /** Starts the servers of a row, loads the bare ones and them in turn, and stops them. */
-export async function measureRow(row: Row, place: Place, bare: Servers, options: MeasureOptions): Promise<Measurement> {
-  const servers = await startServers(row, place, options)
+export async function measureRow(
+  row: Row,
+  backend: Backend,
+  bare: Servers,
+  options: MeasureOptions,
+): Promise<Measurement> {
+  const servers = await startServers(row, backend, options)
   try {
     const measured = [await bare.begin(), await servers.begin()] as const
     for (let slice = 0; slice < options.seconds / SLICE_SECONDS; slice++) {
@@ -158,8 +163,8 @@ function added(loads: readonly Load[]): Load {
   return { answers: total('answers'), refusals: total('refusals'), seconds: total('seconds'), microseconds }
 }
 
-function startServer({ name }: Row, place: Place) {
-  const env = { ...process.env, NODE_ENV: 'production', BENCH_PLACE: JSON.stringify(place) }
+function startServer({ name }: Row, backend: Backend) {
+  const env = { ...process.env, NODE_ENV: 'production', BENCH_BACKEND: JSON.stringify(backend) }
   const server = fork(SERVER, [name], { env })
   const exited = once(server, 'exit')
   return {

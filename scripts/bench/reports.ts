@@ -15,15 +15,15 @@ import { integer } from '../commands/support/option-values.js'
 import { createProgress } from '../commands/support/progress.js'
 import { printLine, warnLine } from '../commands/support/terminal.js'
 import { untilInterrupted } from './interruption.js'
-import { isReachable, Places } from './servers.js'
+import { Backends, isReachable } from './servers.js'
 import { createEvents, DISTRIBUTIONS, type Distribution, fillLog } from './synthetic-log.js'
 
 const DATABASES = ['sqlite', 'postgresql'] as const
 
 const program = new Command('npm run bench:reports --')
   .option('--sizes <list>', 'how many events, separated by commas', parseSizes, [100_000, 1_000_000, 10_000_000])
-  .option('--databases <list>', 'which databases, separated by commas', listOf(DATABASES), [...DATABASES])
-  .option('--distributions <list>', 'how requests are spread', listOf(DISTRIBUTIONS), [...DISTRIBUTIONS])
+  .option('--databases <list>', 'which databases, separated by commas', parseNames(DATABASES), [...DATABASES])
+  .option('--distributions <list>', 'how requests are spread', parseNames(DISTRIBUTIONS), [...DISTRIBUTIONS])
   .option('--runs <int>', 'how often each report is read', integer('runs', 1, 10_000), 40)
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
   .parse()
@@ -34,10 +34,10 @@ function parseSizes(text: string): number[] {
   throw new InvalidArgumentError('Give whole numbers, separated by commas')
 }
 
-function listOf<Name extends string>(names: readonly Name[]) {
+function parseNames<Name extends string>(names: readonly Name[]) {
   return (text: string): Name[] =>
-    text.split(',').map((given) => {
-      const name = names.find((each) => each === given)
+    text.split(',').map((typed) => {
+      const name = names.find((each) => each === typed)
       if (name !== undefined) return name
       throw new InvalidArgumentError(`Give ${names.join(', ')} or both, separated by commas`)
     })
@@ -70,13 +70,13 @@ const WHILE_WRITING = 'no filter, 1,000 events/s'
 
 /** Returns a row of the table: p50 and p95 of each report and page, in milliseconds, and the time to fold one event. */
 async function measure(
-  places: Places,
+  backends: Backends,
   provider: (typeof DATABASES)[number],
   events: number,
   distribution: Distribution,
   signal: AbortSignal,
 ): Promise<string[]> {
-  return places.with({ needs: provider }, async ({ url, name }) => {
+  return backends.with({ needs: provider }, async ({ url, name }) => {
     const client = createRateLimitClient({ database: url, schema: name })
     const database = databaseFor(client)
     const nowMs = Date.now()
@@ -156,7 +156,7 @@ async function bench(signal: AbortSignal): Promise<void> {
   const { sizes, databases, distributions } = program.opts()
   const head = ['', 'Events', ...Object.keys(REPORTS), ...Object.keys(PAGES), WHILE_WRITING, 'folding an event, µs']
   const printRow = (cells: readonly string[]) => printLine(`| ${cells.join(' | ')} |`)
-  const places = new Places()
+  const backends = new Backends()
   try {
     printRow(head)
     printRow(head.map((_, column) => (column === 0 ? '---' : '--:')))
@@ -164,11 +164,11 @@ async function bench(signal: AbortSignal): Promise<void> {
       const isThere = await isReachable(provider)
       if (!isThere) warnLine(`SKIPPED, since no server answers: ${provider}`)
       for (const distribution of isThere ? distributions : []) {
-        for (const size of sizes) printRow(await measure(places, provider, size, distribution, signal))
+        for (const size of sizes) printRow(await measure(backends, provider, size, distribution, signal))
       }
     }
   } finally {
-    await places.close()
+    await backends.close()
   }
 }
 

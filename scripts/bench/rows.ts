@@ -7,9 +7,9 @@ import pg from 'pg'
 import * as flexible from 'rate-limiter-flexible'
 import { createRateLimitClient, migrate, type RateLimitOptions, rateLimitPlugin } from '../../src/index.js'
 import { CLIENT_HEADER, NEW_ENDING } from './load.js'
-import type { Need, Place } from './servers.js'
+import type { Backend, Need } from './servers.js'
 
-type Register = (app: FastifyInstance, place: Place) => unknown
+type Register = (app: FastifyInstance, backend: Backend) => unknown
 
 /** One server of the comparison. */
 export interface Row {
@@ -18,7 +18,7 @@ export interface Row {
   /** The requested paths, in turn; `/` by default. One that ends with `NEW_ENDING` is another path each time. */
   readonly paths?: readonly string[]
   /** Fills the database, before the servers start. */
-  readonly prepare?: (place: Place) => Promise<void>
+  readonly prepare?: (backend: Backend) => Promise<void>
   /** Registers the limiter on an app, before its routes. */
   readonly register: Register
 }
@@ -43,7 +43,7 @@ const REDIS_OPTIONS = { connectTimeout: 500, maxRetriesPerRequest: 1 }
 const FASTIFY_OPTIONS = { max: LIMIT, timeWindow: '1 minute', keyGenerator: clientKey }
 const FLEXIBLE_OPTIONS = { points: LIMIT, duration: 60 }
 
-type OptionsAt = (place: Place) => RateLimitOptions
+type OptionsAt = (backend: Backend) => RateLimitOptions
 const database: OptionsAt = ({ url, name }) => ({ database: url, schema: name })
 const redis: OptionsAt = ({ url, name }) => ({ redis: url, namespace: name, middleware: { backend: 'redis' } })
 
@@ -61,10 +61,10 @@ export const ROWS: readonly [Row, ...Row[]] = [
   ours('SQLite', database, { needs: 'sqlite' }),
   ours('PostgreSQL', database, { needs: 'postgresql' }),
   ours('Redis', redis, { needs: 'redis' }),
-  ours('PostgreSQL, lease of 1 s', (place) => leased(database(place)), { needs: 'postgresql' }),
-  ours('Redis, lease of 1 s', (place) => leased(redis(place)), { needs: 'redis' }),
-  ours('SQLite + events', (place) => logged(database(place)), { needs: 'sqlite' }),
-  ours('PostgreSQL + events', (place) => logged(database(place)), { needs: 'postgresql' }),
+  ours('PostgreSQL, lease of 1 s', (backend) => leased(database(backend)), { needs: 'postgresql' }),
+  ours('Redis, lease of 1 s', (backend) => leased(redis(backend)), { needs: 'redis' }),
+  ours('SQLite + events', (backend) => logged(database(backend)), { needs: 'sqlite' }),
+  ours('PostgreSQL + events', (backend) => logged(database(backend)), { needs: 'postgresql' }),
   {
     name: `${FASTIFY_RATE_LIMIT}, memory`,
     register: (app) => app.register(fastifyRateLimit, FASTIFY_OPTIONS),
@@ -109,8 +109,8 @@ export function ours(what: string, optionsAt: OptionsAt, rest: Partial<Row> = {}
   return {
     name: `${OURS}, ${what}`,
     ...rest,
-    register(app, place) {
-      const { middleware, ...options } = optionsAt(place)
+    register(app, backend) {
+      const { middleware, ...options } = optionsAt(backend)
       const defaults = { defaultRate: `${LIMIT}/m`, key: clientKey }
       return app.register(rateLimitPlugin, { ...options, middleware: { ...defaults, ...middleware } })
     },
@@ -134,8 +134,8 @@ export function withRules(count: number, paths: readonly string[], text: string)
       await client.rateLimitRule.createMany({ data: Array.from({ length: count }, (_, index) => ruleAt(index)) })
       await client.$disconnect()
     },
-    async register(app, place) {
-      await row.register(app, place)
+    async register(app, backend) {
+      await row.register(app, backend)
       app.addHook('onReady', async () => void (await app.smartRateLimit.rules.active()))
     },
   }

@@ -16,7 +16,7 @@ import {
 } from './measure.js'
 import { markdownReport } from './report.js'
 import { chooseRows, ROWS, type Row } from './rows.js'
-import { isReachable, Places } from './servers.js'
+import { Backends, isReachable } from './servers.js'
 
 // With the defaults all rows take about 20 minutes.
 const program = new Command('npm run bench --')
@@ -50,23 +50,23 @@ async function bench(signal: AbortSignal): Promise<void> {
     else warnLine(`SKIPPED, since no ${needs} server answers: ${name}`)
   }
   if (results.length === 0) return
-  const places = new Places()
+  const backends = new Backends()
   const measureRound = async (round: number, bare: Servers) => {
     for (const { row, rounds: measurements } of results) {
       signal.throwIfAborted()
       warnLine(`round ${round} of ${rounds}: ${row.name}`)
-      measurements.push(await places.with(row, (place) => measureRow(row, place, bare, options)))
+      measurements.push(await backends.with(row, (backend) => measureRow(row, backend, bare, options)))
     }
   }
   try {
     for (let round = 1; round <= rounds; round++) {
-      await places.with(bareRow, async (place) => {
-        const bare = await startServers(bareRow, place, options)
+      await backends.with(bareRow, async (backend) => {
+        const bare = await startServers(bareRow, backend, options)
         await measureRound(round, bare).finally(bare.stop)
       })
     }
   } finally {
-    await places.close()
+    await backends.close()
   }
   for (const line of markdownReport(results, { seconds, processes })) printLine(line)
 }

@@ -17,20 +17,23 @@ const TICK_MICROSECONDS = 10_000
 export type Need = 'sqlite' | 'postgresql' | 'redis'
 
 /** A database of its own for one measurement. */
-export interface Place {
+export interface Backend {
   /** The URL of the database; empty when none is needed. */
   readonly url: string
   /** The PostgreSQL schema and the prefix of keys: letters, digits and underscores. */
   readonly name: string
 }
 
-/** The places of one run of a benchmark. */
-export class Places {
+/** The backends of one run of a benchmark. */
+export class Backends {
   readonly #folder = mkdtempSync(join(tmpdir(), 'ratelimit-bench-'))
   #made = 0
 
   /** Passes an empty database to `use`, so that rows do not affect each other, and removes it afterwards. */
-  async with<Result>({ needs }: { readonly needs?: Need }, use: (place: Place) => Promise<Result>): Promise<Result> {
+  async with<Result>(
+    { needs }: { readonly needs?: Need },
+    use: (backend: Backend) => Promise<Result>,
+  ): Promise<Result> {
     const name = `bench_${process.pid}_${++this.#made}`
     const schema = pg.escapeIdentifier(name)
     try {

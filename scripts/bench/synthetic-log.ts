@@ -22,9 +22,9 @@ export type Distribution = (typeof DISTRIBUTIONS)[number]
 function createZipf(count: number, random: () => number): () => number {
   const cumulated = new Float64Array(count)
   let sum = 0
-  for (let place = 0; place < count; place++) {
-    sum += 1 / (place + 1)
-    cumulated[place] = sum
+  for (let rank = 1; rank <= count; rank++) {
+    sum += 1 / rank
+    cumulated[rank - 1] = sum
   }
   return function zipf() {
     const aim = random() * sum
@@ -48,9 +48,9 @@ export function createEvents(seed: number, distribution: Distribution): (timesta
   const isEven = distribution === 'even'
   const client = isEven ? () => Math.floor(random() * KEYS) : createZipf(KEYS, random)
   return function makeEvent(timestampMs) {
-    const place = client()
-    const address = `10.${place >> 16}.${(place >> 8) & 255}.${place & 255}`
-    const rule = place % RULES
+    const number = client()
+    const address = `10.${number >> 16}.${(number >> 8) & 255}.${number & 255}`
+    const rule = number % RULES
     const path =
       rule + RULES * Math.floor(isEven ? random() * (EVEN_COMBINATIONS / RULES) : random() ** 2 * PATHS_PER_RULE)
     const blocked = random() < BLOCKED_SHARE
@@ -87,8 +87,8 @@ export async function fillLog(
   const { dialect } = database
   const sql = insertEventsSql(dialect)
   for (let written = 0; written < events; written += FILL_BATCH) {
-    const rows = Array.from({ length: Math.min(FILL_BATCH, events - written) }, (_, place) =>
-      eventValues(makeEvent(Math.floor(startMs + (written + place) * stepMs))),
+    const rows = Array.from({ length: Math.min(FILL_BATCH, events - written) }, (_, index) =>
+      eventValues(makeEvent(Math.floor(startMs + (written + index) * stepMs))),
     )
     // A transaction may take longer than a statement: filling so fast, the disk stalls now and then.
     await database.transaction([{ sql, parameters: [JSON.stringify(rows)] }])

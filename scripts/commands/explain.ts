@@ -32,11 +32,11 @@ const WITHOUT_RULES = `Rules and overrides are left out: ${variableFor('useDynam
 const OF_A_PROCESS = 'Counters are in the memory of each server: what the client has used is known only there.'
 
 export async function run(options: ExplainCommandOptions, context: CommandContext): Promise<CommandResult> {
-  const given = commandSettings(options, context)
+  const serverSettings = commandSettings(options, context)
   const { path, ip, user } = options
   const method = options.method.toUpperCase()
-  const { database: url = DEFAULT_DATABASE_URL } = given
-  const settings = { ...given, useDynamicRules: readsRules(given, url, context) }
+  const { database: url = DEFAULT_DATABASE_URL } = serverSettings
+  const settings = { ...serverSettings, useDynamicRules: readsRules(serverSettings, url, context) }
   if (needsDatabase(settings) && typeof url === 'string') warnOfNewFile({ url }, context.stderr)
   const explanation = await explain(settings, { method, path, ip, user })
   const notes = [OF_THE_APP, ...(settings.middleware.backend === 'memory' ? [OF_A_PROCESS] : [])]

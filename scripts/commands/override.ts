@@ -24,7 +24,7 @@ interface OverrideAddOptions extends DatabaseOptions {
 }
 
 export async function add(
-  given: string,
+  typed: string,
   effect: string,
   options: OverrideAddOptions,
   context: CommandContext,
@@ -35,7 +35,7 @@ export async function add(
     throw new UsageError(`--algorithm goes with a rate, and not with ${effect}`)
   }
   const fields = {
-    client: overrideClient(given),
+    client: overrideClient(typed),
     effect,
     algorithm: algorithm ?? 'fixed_window',
     pathPattern,
@@ -124,13 +124,13 @@ interface OverrideRemoveOptions extends DatabaseOptions {
 }
 
 export async function remove(
-  given: string,
+  typed: string,
   options: OverrideRemoveOptions,
   context: CommandContext,
 ): Promise<CommandResult> {
   const { path: pathPattern = '' } = options
   const settings = commandSettings(options, context)
-  const names = spellings(given, settings)
+  const names = spellings(typed, settings)
   return withExistingDatabase(settings, context, async ({ database }) => {
     const theirs = database.dialect.isOneOf('client', '$1', 'text')
     const count = await asActor(commandActor('override remove'), () =>
@@ -148,13 +148,13 @@ export async function remove(
  * Returns the possible spellings of a client, including the typed one, since raw SQL may have written any, and the
  * pseudonym that bans have. The usual one is the last.
  */
-function spellings(given: string, { privacy }: Settings): string[] {
-  const name = overrideClient(given)
+function spellings(typed: string, { privacy }: Settings): string[] {
+  const name = overrideClient(typed)
   const pseudonym = privacy === undefined ? [] : [privacy.toCounted(name)]
   try {
-    return [...new Set([...pseudonym, given, name, clientText(parseOverrideClient(name))])]
+    return [...new Set([...pseudonym, typed, name, clientText(parseOverrideClient(name))])]
   } catch {
-    return [...new Set([...pseudonym, given, name])]
+    return [...new Set([...pseudonym, typed, name])]
   }
 }
 

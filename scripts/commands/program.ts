@@ -16,10 +16,10 @@ const MAX_DAYS = 36_500
 const MAIL_SETTINGS = ['alertEmails', 'defaultFromEmail', 'smtpUrl'] as const
 
 /** Runs a command with its arguments and options, prints its result, and keeps the exit status. */
-export type Perform = <Given extends unknown[]>(
+export type Perform = <Arguments extends unknown[]>(
   command: CommandUnknownOpts,
-  module: Promise<{ run(...given: [...Given, CommandContext]): Promise<CommandResult> }>,
-  ...given: Given
+  module: Promise<{ run(...args: [...Arguments, CommandContext]): Promise<CommandResult> }>,
+  ...args: Arguments
 ) => Promise<void>
 
 /**

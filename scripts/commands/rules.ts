@@ -44,7 +44,7 @@ export async function importFile(
 }
 
 function refusal({ errors }: RuleDocumentError): CommandResult {
-  const complaints = Object.entries(errors).map(([place, message]) => `${place}: ${message}`)
+  const complaints = Object.entries(errors).map(([location, message]) => `${location}: ${message}`)
   return {
     json: { applied: false, errors },
     lines: [],

@@ -10,10 +10,10 @@ export async function ratelimit(args: readonly string[], context: CommandContext
   const { stdout, stderr, env } = context
   let status = 0
 
-  const perform: Perform = async (command, module, ...given) => {
+  const perform: Perform = async (command, module, ...args) => {
     try {
       const { run } = await module
-      const { json, lines, warnings = [], failures = [] } = await run(...given, context)
+      const { json, lines, warnings = [], failures = [] } = await run(...args, context)
       const printed = command.opts().json && json !== undefined ? [JSON.stringify(json)] : lines
       for (const line of printed) printLine(line, stdout)
       for (const line of [...warnings, ...failures]) warnLine(`${fullName(command)}: ${line}`, stderr)

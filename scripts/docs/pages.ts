@@ -19,20 +19,20 @@ export interface Page {
 }
 
 /** Returns the pages of a folder: those with the given names first, the others by title. Throws where one is missing. */
-export function pagesOf(docs: string, folder: string, first: readonly string[] = []): readonly Page[] {
+export function listPages(docs: string, folder: string, first: readonly string[] = []): readonly Page[] {
   const order = new Map(first.map((name, index) => [name, index]))
-  const place = ({ path }: Page) => order.get(basename(path, '.md')) ?? first.length
+  const position = ({ path }: Page) => order.get(basename(path, '.md')) ?? first.length
   const pages = readdirSync(join(docs, folder), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
-    .map((name) => ({ path: join(folder, name), title: titleOf(readFileSync(join(docs, folder, name), 'utf8')) }))
-    .sort((a, b) => place(a) - place(b) || a.title.localeCompare(b.title))
+    .map((name) => ({ path: join(folder, name), title: parseTitle(readFileSync(join(docs, folder, name), 'utf8')) }))
+    .sort((a, b) => position(a) - position(b) || a.title.localeCompare(b.title))
   for (const name of first) {
     if (!pages.some(({ path }) => basename(path, '.md') === name)) throw new Error(`${folder} has no page ${name}`)
   }
   return pages
 }
 
-function titleOf(markdown: string): string {
+function parseTitle(markdown: string): string {
   const [, title] = /^# (.+)$/m.exec(markdown) ?? []
   if (title === undefined) throw new Error('A page has no title')
   return title

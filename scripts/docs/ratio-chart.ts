@@ -18,7 +18,7 @@ export interface Bar {
 }
 
 /** Returns the rows of the table of benchmarks that are about stores, each compared with a bare server. */
-export function barsOf(markdown: string): readonly Bar[] {
+export function parseBars(markdown: string): readonly Bar[] {
   const [, table = ''] = /<!-- benchmarks:begin -->(.*?)<!-- benchmarks:end -->/s.exec(markdown) ?? []
   return [...table.matchAll(/^\| ((?![^|]*(?:rule|refused|API|bare))[^|]+) \| [\d,]+ ± \d+ % \| ([\d.]+) \|/gm)].map(
     ([, name = '', ratio]) => ({

@@ -16,8 +16,8 @@ import pg from 'pg'
 import { errorMessage } from '../../src/ground/errors.js'
 import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 import { printLine, warnLine } from '../commands/support/terminal.js'
-import { type Place, runCommand, stopAll } from './sample-process.js'
-import { differenceOf, documentedPages, type Sample, samplesOf } from './samples.js'
+import { runCommand, type Sandbox, stopAll } from './sample-process.js'
+import { describeDifference, documentedPages, readSamples, type Sample } from './samples.js'
 
 const FOLDER = join(PACKAGE_ROOT, 'dist', 'docs-samples')
 const SOURCES = join(PACKAGE_ROOT, 'scripts', 'docs', 'surroundings')
@@ -34,10 +34,10 @@ const GIVEN = {
 const isSkipped = ({ flags }: Sample) => flags.includes('not-run') || flags.includes('ci')
 const isProgram = (sample: Sample) => ['ts', 'js'].includes(sample.language) && !isSkipped(sample)
 const fileFlag = ({ flags }: Sample) => flags.find((flag) => flag.startsWith('file='))?.slice('file='.length)
-const slugOf = (page: string) => page.replace(/\.md$/, '').replaceAll('/', '-').toLowerCase()
+const toSlug = (page: string) => page.replace(/\.md$/, '').replaceAll('/', '-').toLowerCase()
 
 /** Returns a sample as a module: with the names that it takes for granted imported, and its app closed at the end. */
-function moduleOf(sample: Sample, folder: string): string {
+function toModule(sample: Sample, folder: string): string {
   const { code } = sample
   const isDeclared = (name: string) => new RegExp(`(const|let|function|import) [^=;(\\n]*\\b${name}\\b`).test(code)
   const isUsed = (name: string) => new RegExp(`(?<![.\\w'/-])${name}\\b(?!['/:-])`).test(code)
@@ -54,7 +54,7 @@ function moduleOf(sample: Sample, folder: string): string {
   return `${imports.join('')}${code}\n${close}export {}\n`
 }
 
-function nameOf(sample: Sample): string {
+function sampleFile(sample: Sample): string {
   return fileFlag(sample) ?? `line-${sample.line}.${sample.language === 'ts' ? 'mts' : 'mjs'}`
 }
 
@@ -74,9 +74,9 @@ async function freePort(): Promise<number> {
   return address.port
 }
 
-/** Returns the place in which a page's samples run, with the package installed. */
-async function placeOf(page: string): Promise<Place> {
-  const folder = join(FOLDER, slugOf(page))
+/** Returns the sandbox in which a page's samples run, with the package installed. */
+async function createSandbox(page: string): Promise<Sandbox> {
+  const folder = join(FOLDER, toSlug(page))
   const modules = join(folder, 'node_modules')
   mkdirSync(join(modules, '.bin'), { recursive: true })
   symlinkSync(PACKAGE_ROOT, join(modules, 'fastify-smart-ratelimit'))
@@ -97,20 +97,20 @@ async function placeOf(page: string): Promise<Place> {
   return { folder, meanings }
 }
 
-function meant(text: string, { meanings }: Place): string {
+function meant(text: string, { meanings }: Sandbox): string {
   let result = text
   for (const [said, is] of meanings) result = result.replaceAll(said, is)
   return result
 }
 
-function said(text: string, { meanings }: Place): string {
+function said(text: string, { meanings }: Sandbox): string {
   let result = text
   for (const [words, is] of meanings) result = result.replaceAll(is, words)
   return result
 }
 
 /** Runs the samples of a page in their order, and returns what is wrong. */
-async function runPage(samples: readonly Sample[], place: Place): Promise<readonly string[]> {
+async function runPage(samples: readonly Sample[], sandbox: Sandbox): Promise<readonly string[]> {
   const complaints: string[] = []
   let printed: string | undefined
   for (const sample of samples) {
@@ -120,7 +120,7 @@ async function runPage(samples: readonly Sample[], place: Place): Promise<readon
       if (flags.includes('output')) {
         if (printed === undefined) complain('is the output of nothing')
         else {
-          const difference = differenceOf(printed, code)
+          const difference = describeDifference(printed, code)
           if (difference !== null) complain(difference)
         }
         continue
@@ -129,18 +129,18 @@ async function runPage(samples: readonly Sample[], place: Place): Promise<readon
       if (language === 'json') JSON.parse(code)
       if (flags.includes('fragment') || isSkipped(sample)) continue
       if (isProgram(sample) && fileFlag(sample) === undefined) {
-        const run = await runCommand(place, `node ${nameOf(sample).replace(/mts$/, 'mjs')}`)
-        printed = said(run, place)
+        const run = await runCommand(sandbox, `node ${sampleFile(sample).replace(/mts$/, 'mjs')}`)
+        printed = said(run, sandbox)
       }
       if (language === 'sh') {
-        const run = await runCommand(place, meant(code, place), { background: flags.includes('background') })
-        printed = said(run, place)
+        const run = await runCommand(sandbox, meant(code, sandbox), { background: flags.includes('background') })
+        printed = said(run, sandbox)
       }
     } catch (error) {
       complain(errorMessage(error))
     }
   }
-  await stopAll(place)
+  await stopAll(sandbox)
   return complaints
 }
 
@@ -192,19 +192,19 @@ async function runSamples(only: readonly string[]): Promise<readonly string[]> {
   const work: (() => Promise<readonly string[]>)[] = []
   let count = 0
   for (const page of pages) {
-    const samples = samplesOf(PACKAGE_ROOT, page)
-    const place = await placeOf(page)
+    const samples = readSamples(PACKAGE_ROOT, page)
+    const sandbox = await createSandbox(page)
     for (const sample of samples) {
       const isSaved = fileFlag(sample) !== undefined
       if (!isSaved && !isProgram(sample)) continue
-      const text = isProgram(sample) ? moduleOf(sample, place.folder) : sample.code
-      writeProgram(join(place.folder, nameOf(sample)), meant(text, place))
+      const text = isProgram(sample) ? toModule(sample, sandbox.folder) : sample.code
+      writeProgram(join(sandbox.folder, sampleFile(sample)), meant(text, sandbox))
     }
     const runnable = samples.filter(({ language }) => ['ts', 'js', 'sh'].includes(language))
     count += runnable.length
     for (const { line } of runnable.filter(({ flags }) => flags.includes('not-run')))
       printLine(`not run: ${page}:${line}`)
-    work.push(() => runPage(samples, place))
+    work.push(() => runPage(samples, sandbox))
   }
   const complaints: string[] = []
   const check = checkTypes().then((found) => complaints.push(...found))

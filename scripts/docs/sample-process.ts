@@ -5,7 +5,7 @@ import { connect } from 'node:net'
 import { delimiter, join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 
-export interface Place {
+export interface Sandbox {
   readonly folder: string
   /** What the page's words for servers stand for here. */
   readonly meanings: ReadonlyMap<string, string>
@@ -28,17 +28,17 @@ const ENVIRONMENT = {
   STAFF_SESSION_SECRET: 'the samples have a secret of 32 characters',
 }
 
-const running = new Map<Place, Set<ChildProcess>>()
+const running = new Map<Sandbox, Set<ChildProcess>>()
 
 /**
  * Runs a command with bash and returns what it printed to stdout. One in the background goes on, after all others of
  * its page that did: its text is empty, and what comes next may have to wait for it. Rejects where it fails.
  */
-export async function runCommand(place: Place, command: string, { background = false } = {}): Promise<string> {
-  if (background) await stopAll(place)
+export async function runCommand(sandbox: Sandbox, command: string, { background = false } = {}): Promise<string> {
+  if (background) await stopAll(sandbox)
   const child = spawn('bash', ['-e', '-o', 'pipefail', '-c', command], {
-    cwd: place.folder,
-    env: { ...process.env, ...ENVIRONMENT, PATH: `${toolsOf(place)}${delimiter}${process.env.PATH}` },
+    cwd: sandbox.folder,
+    env: { ...process.env, ...ENVIRONMENT, PATH: `${createTools(sandbox)}${delimiter}${process.env.PATH}` },
     stdio: ['ignore', 'pipe', 'pipe'],
     detached: true,
   })
@@ -53,8 +53,8 @@ export async function runCommand(place: Place, command: string, { background = f
   })
   const ended = new Promise<number | null>((resolve) => child.once('close', resolve))
   if (background) {
-    running.set(place, (running.get(place) ?? new Set()).add(child))
-    await Promise.race([answers(place), ended.then(() => Promise.reject(new Error(`ends: ${all}`)))])
+    running.set(sandbox, (running.get(sandbox) ?? new Set()).add(child))
+    await Promise.race([answers(sandbox), ended.then(() => Promise.reject(new Error(`ends: ${all}`)))])
     return stdout
   }
   const timer = setTimeout(() => kill(child), TIMEOUT_MS)
@@ -65,15 +65,15 @@ export async function runCommand(place: Place, command: string, { background = f
 }
 
 /** Ends what a page started in the background. */
-export async function stopAll(place: Place): Promise<void> {
-  for (const child of running.get(place) ?? []) {
+export async function stopAll(sandbox: Sandbox): Promise<void> {
+  for (const child of running.get(sandbox) ?? []) {
     const ended = new Promise((resolve) => child.once('close', resolve))
     if (child.exitCode === null && child.signalCode === null) {
       kill(child)
       await ended
     }
   }
-  running.delete(place)
+  running.delete(sandbox)
 }
 
 /** Ends a command with all that it started. */
@@ -82,7 +82,7 @@ function kill({ pid }: ChildProcess): void {
 }
 
 /** Waits until the server of a page takes connections. No request is sent, since it would count. */
-async function answers({ meanings }: Place): Promise<void> {
+async function answers({ meanings }: Sandbox): Promise<void> {
   const [host = '', port = ''] = meanings.get('localhost:3000')?.split(':') ?? []
   for (const end = Date.now() + TIMEOUT_MS; Date.now() < end; await wait(50)) {
     const isOpen = await new Promise<boolean>((resolve) => {
@@ -94,7 +94,7 @@ async function answers({ meanings }: Place): Promise<void> {
   throw new Error(`nothing listens on ${host}:${port}`)
 }
 
-function toolsOf({ folder }: Place): string {
+function createTools({ folder }: Sandbox): string {
   const tools = join(folder, 'node_modules', '.tools')
   mkdirSync(tools, { recursive: true })
   writeFileSync(join(tools, 'npm'), NPM)

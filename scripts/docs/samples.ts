@@ -27,7 +27,7 @@ export function documentedPages(root: string): readonly string[] {
   return ['README.md', ...pages.filter((name) => !name.startsWith(TYPES))].sort()
 }
 
-export function samplesOf(root: string, page: string): readonly Sample[] {
+export function readSamples(root: string, page: string): readonly Sample[] {
   const markdown = readFileSync(join(root, page), 'utf8')
   return [...markdown.matchAll(FENCE)].map(
     ({ index, 1: indent = '', 2: language = '', 3: rest = '', 4: body = '' }) => ({
@@ -41,7 +41,7 @@ export function samplesOf(root: string, page: string): readonly Sample[] {
 }
 
 /** Returns the Markdown without its fenced blocks. */
-export function proseOf(markdown: string): string {
+export function withoutSamples(markdown: string): string {
   return markdown.replaceAll(FENCE, '')
 }
 
@@ -49,7 +49,7 @@ export function proseOf(markdown: string): string {
  * Returns what a sample printed beside what is documented, where they differ, or null. `…` stands for any text
  * in a line, and alone in a line for any lines.
  */
-export function differenceOf(printed: string, documented: string): string | null {
+export function describeDifference(printed: string, documented: string): string | null {
   const pattern = documented
     .trimEnd()
     .split('\n')

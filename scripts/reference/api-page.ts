@@ -109,9 +109,9 @@ function describe(method: string, path: string, operation: Operation): string[] 
       ? ''
       : table(
           ['Parameter', 'In', 'Type', 'Required', 'Default', 'Meaning'],
-          parameters.map(({ name, in: place, required, schema, description: meaning }) => [
+          parameters.map(({ name, in: location, required, schema, description: meaning }) => [
             code(name),
-            place,
+            location,
             typeText(schema),
             required ? 'yes' : '',
             defaultText(schema),

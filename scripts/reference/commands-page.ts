@@ -5,7 +5,7 @@ import { page } from './markdown.js'
 const COLUMNS = 100
 
 /** Returns the help of a command as its users read it. */
-function helpOf(command: CommandUnknownOpts): string {
+function formatHelp(command: CommandUnknownOpts): string {
   let help = ''
   command.configureOutput({
     writeOut: (text) => {
@@ -23,7 +23,7 @@ function describe(command: CommandUnknownOpts, parents: string): string[] {
   const depth = parents === '' ? '##' : '###'
   return [
     `${depth} ${name}`,
-    `\`\`\`text\n${helpOf(command)}\n\`\`\``,
+    `\`\`\`text\n${formatHelp(command)}\n\`\`\``,
     ...command.commands.flatMap((child) => describe(child, `${name} `)),
   ]
 }

@@ -65,22 +65,22 @@ function readModels(): Map<string, Model> {
     const { doc = '', body = '' } = groups
     const fields = [...body.matchAll(FIELD)].map((field): [string, string] => {
       const { doc: about = '', name = '', rest = '' } = field.groups ?? {}
-      return [/@map\("(\w+)"\)/.exec(rest)?.[1] ?? name, textOf(about)]
+      return [/@map\("(\w+)"\)/.exec(rest)?.[1] ?? name, toText(about)]
     })
     const name = /@@map\("(\w+)"\)/.exec(body)?.[1] ?? ''
-    return [name, { about: textOf(doc), fields: new Map(fields) }]
+    return [name, { about: toText(doc), fields: new Map(fields) }]
   })
   return new Map(models)
 }
 
-function textOf(doc: string): string {
+function toText(doc: string): string {
   return doc
     .replace(/^\s*\/\/\/ ?/gm, '')
     .trim()
     .replace(/\s+/g, ' ')
 }
 
-function typeOf(column: Column | undefined): string {
+function formatType(column: Column | undefined): string {
   return column === undefined ? '' : `${code(column.type)}${column.isNullable ? ' or null' : ''}`
 }
 
@@ -95,8 +95,8 @@ export function tablesPage(): string {
     if (columns.size === 0 || others?.size !== columns.size) throw new Error(`The databases differ in ${name}`)
     const rows = [...columns].map(([column, type]) => [
       code(column),
-      typeOf(type),
-      typeOf(others.get(column)),
+      formatType(type),
+      formatType(others.get(column)),
       prose(model?.fields.get(column) ?? ''),
     ])
     return [

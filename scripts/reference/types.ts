@@ -20,7 +20,7 @@ const MODELS = join(PACKAGE_ROOT, 'dist', 'api')
 const PAGES = join(PACKAGE_ROOT, 'docs', 'reference', 'types')
 const PACKAGE = 'fastify-smart-ratelimit'
 
-function declarationOf({ excerptTokens = [] }: Member): string {
+function formatDeclaration({ excerptTokens = [] }: Member): string {
   return excerptTokens
     .map(({ text }) => text)
     .join('')
@@ -29,19 +29,19 @@ function declarationOf({ excerptTokens = [] }: Member): string {
 }
 
 /** Returns a declaration with its members, each below its docstring. */
-function codeOf(member: Member): string {
-  const declaration = declarationOf(member)
+function formatCode(member: Member): string {
+  const declaration = formatDeclaration(member)
   if (member.members === undefined) return declaration
   const lines = member.members.flatMap((inner) => {
     const comment = inner.docComment?.trim() ?? ''
-    const text = `${comment === '' ? '' : `${comment}\n`}${declarationOf(inner)}`
+    const text = `${comment === '' ? '' : `${comment}\n`}${formatDeclaration(inner)}`
     return text.split('\n').map((line) => `  ${line.replace(/^ +(?=\*)/, ' ')}`)
   })
   return [`${declaration} {`, ...lines, '}'].join('\n')
 }
 
 /** Returns the text of a docstring; what its tags say becomes a list. */
-function textOf(docComment: string): string {
+function toText(docComment: string): string {
   const lines = docComment
     .replace(/^\/\*\*|\*\/\s*$/g, '')
     .split('\n')
@@ -54,11 +54,11 @@ function textOf(docComment: string): string {
 }
 
 function describe(member: Member): string[] {
-  const text = textOf(member.docComment ?? '')
+  const text = toText(member.docComment ?? '')
   return [
     `## ${member.name}`,
     text.includes('- *') ? text.replaceAll('<', '&lt;') : prose(text),
-    `\`\`\`ts\n${codeOf(member)}\n\`\`\``,
+    `\`\`\`ts\n${formatCode(member)}\n\`\`\``,
   ]
 }
 

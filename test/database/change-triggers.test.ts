@@ -21,10 +21,12 @@ const RULE = `(name, path_pattern, rate) VALUES ('api', '^/api/', '5/m')`
 
 forEachDatabase((provider, open) => {
   describe('the database', () => {
-    async function withDatabase(work: (database: TestDatabase, tools: ReturnType<typeof toolsOf>) => Promise<void>) {
+    async function withDatabase(
+      work: (database: TestDatabase, tools: ReturnType<typeof createTools>) => Promise<void>,
+    ) {
       const database = await open()
       try {
-        await work(database, toolsOf(database))
+        await work(database, createTools(database))
       } finally {
         await database.close()
       }
@@ -204,7 +206,7 @@ forEachDatabase((provider, open) => {
   })
 })
 
-function toolsOf({ database }: TestDatabase) {
+function createTools({ database }: TestDatabase) {
   const { table } = database.dialect
   const named = (sql: string) => sql.replace(/\brate_limit_\w+/g, (name) => table(name))
   return {

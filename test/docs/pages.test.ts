@@ -4,13 +4,13 @@ import { dirname, join, normalize, relative } from 'node:path'
 import { test } from 'node:test'
 import { headingSlug } from '../../scripts/docs/pages.js'
 import { drawPictures } from '../../scripts/docs/pictures.js'
-import { documentedPages, proseOf, samplesOf } from '../../scripts/docs/samples.js'
+import { documentedPages, readSamples, withoutSamples } from '../../scripts/docs/samples.js'
 import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 
 const PAGES = documentedPages(PACKAGE_ROOT)
 
 function readPage(page: string): string {
-  return proseOf(readFileSync(join(PACKAGE_ROOT, page), 'utf8'))
+  return withoutSamples(readFileSync(join(PACKAGE_ROOT, page), 'utf8'))
 }
 
 /** Returns where the links and pictures of a page lead, but for other sites. */
@@ -73,7 +73,7 @@ test('the README has less than 10 kB', () => {
 test('every sample has a language that the site can show, and flags that the runner knows', () => {
   const languages = ['', 'diff', 'dotenv', 'ini', 'js', 'json', 'sh', 'sql', 'text', 'ts', 'txt', 'yaml']
   const flags = /^(output|background|ci|not-run|fragment|file=[\w.-]+)$/
-  for (const { page, line, language, flags: own } of PAGES.flatMap((page) => samplesOf(PACKAGE_ROOT, page))) {
+  for (const { page, line, language, flags: own } of PAGES.flatMap((page) => readSamples(PACKAGE_ROOT, page))) {
     assert.ok(languages.includes(language), `${page}:${line} ${language}`)
     for (const flag of own) assert.match(flag, flags, `${page}:${line}`)
   }

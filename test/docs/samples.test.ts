@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { differenceOf } from '../../scripts/docs/samples.js'
+import { describeDifference } from '../../scripts/docs/samples.js'
 
 test('the output of a sample is compared, but for what the page leaves open', () => {
   const same: readonly (readonly [printed: string, documented: string])[] = [
@@ -11,7 +11,7 @@ test('the output of a sample is compared, but for what the page leaves open', ()
     ['first\n1\n2\n', 'first\n…\n'],
     ['a.b (c)  \n', 'a.b (c)'],
   ]
-  for (const [printed, documented] of same) assert.equal(differenceOf(printed, documented), null)
+  for (const [printed, documented] of same) assert.equal(describeDifference(printed, documented), null)
   const different: readonly (readonly [printed: string, documented: string])[] = [
     ['one\n', 'one\ntwo\n'],
     ['one\ntwo\n', 'one\n'],
@@ -19,5 +19,6 @@ test('the output of a sample is compared, but for what the page leaves open', ()
     ['', 'one'],
     [`${'a '.repeat(2_000)}\n`.repeat(20), '…\nb\n…\nc'],
   ]
-  for (const [printed, documented] of different) assert.match(differenceOf(printed, documented) ?? 'same', /^prints\n/)
+  for (const [printed, documented] of different)
+    assert.match(describeDifference(printed, documented) ?? 'same', /^prints\n/)
 })

@@ -1,7 +1,7 @@
 /** NestJS on Fastify, whose releases name one Fastify each: the app of the documentation, with a module of its own. */
 import assert from 'node:assert/strict'
 import { join } from 'node:path'
-import { samplesOf } from '../../scripts/docs/samples.js'
+import { readSamples } from '../../scripts/docs/samples.js'
 import type { Host } from './host.js'
 
 const ROOT = join(import.meta.dirname, '../..')
@@ -73,7 +73,7 @@ export function nestHost(version: string, fastify: string): Host {
 
 /** The sample of the guide, with a limit that a test can use up, on a free port that it prints. */
 function documentedApp(): string {
-  const [sample] = samplesOf(ROOT, join('docs', 'guides', 'nestjs.md'))
+  const [sample] = readSamples(ROOT, join('docs', 'guides', 'nestjs.md'))
   assert.ok(sample !== undefined)
   const changes: [string, string][] = [
     ["'100/m'", "'4/d'"],

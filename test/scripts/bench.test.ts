@@ -10,7 +10,7 @@ import { runLoad } from '../../scripts/bench/load.js'
 import type { Measured } from '../../scripts/bench/measure.js'
 import { markdownReport, type RowResult } from '../../scripts/bench/report.js'
 import { ROWS } from '../../scripts/bench/rows.js'
-import { barsOf, ratioChart } from '../../scripts/docs/ratio-chart.js'
+import { parseBars, ratioChart } from '../../scripts/docs/ratio-chart.js'
 import { runScript, startScript } from '../support/scripts.js'
 
 const USUAL: Measured = {
@@ -113,7 +113,7 @@ describe('the report of the benchmark', () => {
       result('fastify-smart-ratelimit, memory', ours),
       result('@fastify/rate-limit, memory', peer),
     )
-    const svg = ratioChart(barsOf(`<!-- benchmarks:begin -->\n${report}\n<!-- benchmarks:end -->`))
+    const svg = ratioChart(parseBars(`<!-- benchmarks:begin -->\n${report}\n<!-- benchmarks:end -->`))
     assert.match(
       svg,
       /<desc id="description">fastify-smart-ratelimit, memory: 2\.00; @fastify\/rate-limit, memory: 0\.75<\/desc>/,

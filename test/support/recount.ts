@@ -107,10 +107,10 @@ export class Recount {
 
   /** Most first, then by bytes. */
   by(
-    nameOf: (event: PlainEvent) => string,
+    sampleFile: (event: PlainEvent) => string,
     measure: (counts: TrafficCounts) => number = ({ total, denied }) => total + denied,
   ) {
-    return [...groupBy(this.events, nameOf)]
+    return [...groupBy(this.events, sampleFile)]
       .map(([name, events]) => ({ name, ...countsOf(events) }))
       .filter((counts) => measure(counts) > 0)
       .toSorted((one, other) => measure(other) - measure(one) || compareBytes(one.name, other.name))
@@ -152,10 +152,10 @@ export class Recount {
   }
 }
 
-function groupBy(events: readonly PlainEvent[], nameOf: (event: PlainEvent) => string): Map<string, PlainEvent[]> {
+function groupBy(events: readonly PlainEvent[], sampleFile: (event: PlainEvent) => string): Map<string, PlainEvent[]> {
   const groups = new Map<string, PlainEvent[]>()
   for (const event of events) {
-    const name = nameOf(event)
+    const name = sampleFile(event)
     const group = groups.get(name)
     if (group === undefined) groups.set(name, [event])
     else group.push(event)

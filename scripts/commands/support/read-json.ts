@@ -12,14 +12,14 @@ import type { CommandContext } from './command.js'
 export async function readJson(file: string, { stdin }: CommandContext): Promise<unknown> {
   const bytes = file === '-' ? await buffer(stdin) : await readFile(file)
   try {
-    return JSON.parse(new TextDecoder(encodingOf(bytes), { fatal: true }).decode(bytes))
+    return JSON.parse(new TextDecoder(detectEncoding(bytes), { fatal: true }).decode(bytes))
   } catch (error) {
     throw new Error(`${inputName(file)} is no JSON: ${errorMessage(error)}`)
   }
 }
 
 /** Returns the encoding of JSON, which begins in ASCII or with a byte order mark: some editors save UTF-16. */
-function encodingOf([first, second]: Uint8Array): string {
+function detectEncoding([first, second]: Uint8Array): string {
   if (first === 0 || (first === 0xfe && second === 0xff)) return 'utf-16be'
   return second === 0 || (first === 0xff && second === 0xfe) ? 'utf-16le' : 'utf-8'
 }

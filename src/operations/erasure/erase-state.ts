@@ -80,7 +80,7 @@ export async function eraseRedisCounters(
   try {
     const client = await connection.client()
     const prefix = `fsr:${namespace ?? ''}:`
-    const keyPrefix = keyPrefixOf(client)
+    const keyPrefix = readKeyPrefix(client)
     // A scan may find a key again.
     const found = new Set<string>()
     for (const node of keyNodes(client).filter(canScan)) {
@@ -109,7 +109,7 @@ export async function eraseRedisCounters(
 }
 
 /** Returns what a client puts before each key by itself, except in patterns and in what a scan finds. */
-function keyPrefixOf(client: RedisClient): string {
+function readKeyPrefix(client: RedisClient): string {
   const options: unknown = Reflect.get(client, 'options')
   const keyPrefix: unknown = Object(options).keyPrefix
   return typeof keyPrefix === 'string' ? keyPrefix : ''

@@ -170,12 +170,12 @@ export function parseExpression(text: string): ParsedExpression {
     const parsed = environment.parse(text)
     return { root: parsed.ast, check: () => checkTypes(parsed.ast, parsed.check()), evaluate: parsed }
   } catch (error) {
-    throw new Error(explanationOf(text, error))
+    throw new Error(explainError(text, error))
   }
 }
 
 function checkTypes(root: Expression, { valid, type = '', error }: ReturnType<Environment['check']>): void {
-  if (!valid) throw new Error(explanationOf(root.input, error))
+  if (!valid) throw new Error(explainError(root.input, error))
   if (type !== 'bool' && type !== 'dyn') {
     throw errorAt({ input: root.input, pos: root.start }, `is a ${type}, not true or false: compare it, such as == 'x'`)
   }
@@ -183,10 +183,10 @@ function checkTypes(root: Expression, { valid, type = '', error }: ReturnType<En
 
 /** Returns the failure for an error of the library's evaluation; any other error as it is. */
 export function toFailure(input: string, error: unknown): unknown {
-  return isLibraryError(error) ? new ConditionFailure(explanationOf(input, error)) : error
+  return isLibraryError(error) ? new ConditionFailure(explainError(input, error)) : error
 }
 
-function explanationOf(input: string, error: unknown): string {
+function explainError(input: string, error: unknown): string {
   const { code, summary, pos } = describe(error)
   const problem = (summary.charAt(0).toLowerCase() + summary.slice(1)).replace(/\bdyn<(\w+)>/g, '$1')
   const remedy = (code === 'unexpected_character' && REMEDIES[input.charAt(pos)]) || REMEDIES[code]

@@ -18,7 +18,7 @@ import {
   type Replacement,
 } from './functions.js'
 import { requestField } from './request.js'
-import { fieldOfUser, memberOf, sizeOf, toValue } from './values.js'
+import { countElements, readMember, readUserField, toValue } from './values.js'
 import { takeWorkOn, WEIGHTLESS, type Weights, weightsWithin } from './weights.js'
 
 /** Deeper expressions are refused. Operands of && and || in a row are not nested. */
@@ -105,9 +105,9 @@ function prepareNode(node: Expression, outer: Scope): Evaluate | undefined {
       prepare(node.args[0], { ...scope, weights: WEIGHTLESS })
       return prepareAll(node.args.slice(1), maybe)
     case '&&':
-      return prepareAll(operandsOf(node.op, node), outer.decides === 'in a row' ? outer : maybe)
+      return prepareAll(flattenOperands(node.op, node), outer.decides === 'in a row' ? outer : maybe)
     case '||':
-      return prepareAll(operandsOf(node.op, node), maybe)
+      return prepareAll(flattenOperands(node.op, node), maybe)
     case '!_':
     case '-_':
       return prepareAll([node.args], scope)
@@ -127,8 +127,8 @@ function prepareAll(nodes: readonly Expression[], scope: Scope): undefined {
 
 /** Prepares `'x-plan' in request.headers` to ask for that header alone. */
 function prepareIn({ args }: Extract<Expression, { op: 'in' }>, scope: Scope): Evaluate | undefined {
-  const [name, of] = args
-  const texts = requestField(of)
+  const [name, container] = args
+  const texts = requestField(container)
   if (texts?.of !== 'map') return prepareAll(args, scope)
   prepare(name, scope)
   return (evaluator, _node, context) => texts.view.has(evaluator.run(name, context))
@@ -142,7 +142,7 @@ function prepareMap(entries: readonly (readonly [Expression, Expression])[], sco
 }
 
 /** Returns the operands of operators in a row, which are parsed as pairs within each other. */
-function operandsOf(op: '&&' | '||', node: Expression): Expression[] {
+function flattenOperands(op: '&&' | '||', node: Expression): Expression[] {
   const operands: Expression[] = []
   let rest = node
   while (rest.op === op) {
@@ -183,28 +183,28 @@ function prepareMember(node: Member, scope: Scope): Evaluate {
   const { weights, element, decides, found } = scope
   const inMacro = element !== undefined
   const field = requestField(node)
-  if (field?.of === 'text') return () => takeWorkOn(field.read(currentFacts()), weights, inMacro)
-  if (field?.of === 'map') return () => takeWorkOn(field.view, weights, inMacro)
-  const [of, key] = node.args
+  if (field?.kind === 'text') return () => takeWorkOn(field.read(currentFacts()), weights, inMacro)
+  if (field?.kind === 'map') return () => takeWorkOn(field.view, weights, inMacro)
+  const [object, key] = node.args
   const name = typeof key === 'string' ? key : literalText(key)
-  const texts = requestField(of)
+  const texts = requestField(object)
   // What was not sent reads as an empty text, so that nobody escapes a rule by leaving it out.
-  if (texts?.of === 'map' && name !== undefined) {
+  if (texts?.kind === 'map' && name !== undefined) {
     texts.validateName(node, name)
     return () => takeWorkOn(texts.view.get(name) ?? '', weights, inMacro)
   }
-  if (of.op === 'id' && of.args === 'user' && name !== undefined) {
+  if (object.op === 'id' && object.args === 'user' && name !== undefined) {
     found.readsUser = true
     if (decides !== false) found.fields.add(name)
-    return () => takeWorkOn(present(fieldOfUser(currentFacts().user, name)), weights, inMacro)
+    return () => takeWorkOn(present(readUserField(currentFacts().user, name)), weights, inMacro)
   }
   const unweighted: Scope = { ...scope, weights: WEIGHTLESS }
-  prepare(of, unweighted)
+  prepare(object, unweighted)
   if (typeof key !== 'string') prepare(key, unweighted)
   const failure = failureAt(node, 'has no fields of this kind')
   return (evaluator, _node, context) => {
-    const whole = evaluator.run(of, context)
-    const member = memberOf(whole, typeof key === 'string' ? key : evaluator.run(key, context), failure)
+    const whole = evaluator.run(object, context)
+    const member = readMember(whole, typeof key === 'string' ? key : evaluator.run(key, context), failure)
     return takeWorkOn(texts === undefined ? present(member) : (member ?? ''), weights, inMacro)
   }
 }
@@ -268,16 +268,16 @@ function prepareHas(node: Call, scope: Scope): Evaluate {
   const [field] = node.args[1]
   if (field?.op !== '.') throw errorAt(node, "has() takes a field such as user.plan; write 'x-plan' in request.headers")
   if (requestField(field) !== undefined) return () => true
-  const [of, name] = field.args
-  const texts = requestField(of)
-  if (texts?.of === 'map') texts.validateName(field, name)
-  if (of.op === 'id' && of.args === 'user') {
+  const [object, name] = field.args
+  const texts = requestField(object)
+  if (texts?.kind === 'map') texts.validateName(field, name)
+  if (object.op === 'id' && object.args === 'user') {
     scope.found.readsUser = true
-    return () => fieldOfUser(currentFacts().user, name) !== undefined
+    return () => readUserField(currentFacts().user, name) !== undefined
   }
-  prepare(of, { ...scope, weights: WEIGHTLESS })
+  prepare(object, { ...scope, weights: WEIGHTLESS })
   const failure = failureAt(node, 'has no fields of this kind')
-  return (evaluator, _node, context) => memberOf(evaluator.run(of, context), name, failure) !== undefined
+  return (evaluator, _node, context) => readMember(evaluator.run(object, context), name, failure) !== undefined
 }
 
 /**
@@ -303,7 +303,7 @@ function prepareMacro(node: MethodCall, scope: Scope): undefined {
   // At most so many parts are evaluated for each element.
   const weight = node.end - node.start
   takeMacroWork(node, {
-    begin: (list) => currentFacts().takeMacro(sizeOf(list), weight),
+    begin: (list) => currentFacts().takeMacro(countElements(list), weight),
     beginElement: () => currentFacts().refuseExhausted(),
     fail: (error) => currentFacts().takeFailure(error),
   })

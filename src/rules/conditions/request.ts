@@ -9,12 +9,12 @@ import { MapView } from './values.js'
 type RequestField = RequestText | RequestMap
 
 interface RequestText {
-  readonly of: 'text'
+  readonly kind: 'text'
   read(facts: ConditionFacts): string
 }
 
 interface RequestMap {
-  readonly of: 'map'
+  readonly kind: 'map'
   /** What was sent, which is read by name. */
   readonly view: MapView
   /** @throws Error for a name that none can have */
@@ -22,12 +22,12 @@ interface RequestMap {
 }
 
 const FIELDS: Readonly<Record<string, RequestField>> = {
-  'request.method': { of: 'text', read: (facts) => facts.method },
-  'request.path': { of: 'text', read: (facts) => facts.path },
-  'request.route': { of: 'text', read: (facts) => facts.route },
-  'request.host': { of: 'text', read: (facts) => facts.host },
+  'request.method': { kind: 'text', read: (facts) => facts.method },
+  'request.path': { kind: 'text', read: (facts) => facts.path },
+  'request.route': { kind: 'text', read: (facts) => facts.route },
+  'request.host': { kind: 'text', read: (facts) => facts.host },
   'request.headers': {
-    of: 'map',
+    kind: 'map',
     view: new MapView(
       (name) => (typeof name === 'string' ? currentFacts().header(name) : undefined),
       () => currentFacts().headerNames(),
@@ -35,14 +35,14 @@ const FIELDS: Readonly<Record<string, RequestField>> = {
     validateName: validateHeaderName,
   },
   'request.query': {
-    of: 'map',
+    kind: 'map',
     view: new MapView(
       (name) => (typeof name === 'string' ? currentFacts().parameter(name) : undefined),
       () => currentFacts().parameterNames(),
     ),
     validateName: () => {},
   },
-  'client.ip': { of: 'text', read: (facts) => facts.ip },
+  'client.ip': { kind: 'text', read: (facts) => facts.ip },
 }
 
 /**
@@ -52,14 +52,15 @@ const FIELDS: Readonly<Record<string, RequestField>> = {
  */
 export function requestField(node: Expression): RequestField | undefined {
   if (node.op !== '.' && node.op !== '[]') return undefined
-  const [of, key] = node.args
+  const [object, key] = node.args
   const field = typeof key === 'string' ? key : literalText(key)
-  if (of.op !== 'id' || (of.args !== 'request' && of.args !== 'client') || field === undefined) return undefined
-  const name = `${of.args}.${field}`
+  if (object.op !== 'id' || (object.args !== 'request' && object.args !== 'client') || field === undefined)
+    return undefined
+  const name = `${object.args}.${field}`
   if (Object.hasOwn(FIELDS, name)) return FIELDS[name]
   throw errorAt(
     node,
-    of.args === 'client'
+    object.args === 'client'
       ? 'is no field of client, which has ip'
       : 'is no field of request, which has method, path, route, host, headers and query',
   )

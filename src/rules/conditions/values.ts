@@ -36,13 +36,13 @@ function toCollection(raw: object, depth: number): Value {
   if (raw instanceof Set) return toList([...raw], depth)
   if (raw instanceof Map)
     return new MapView(
-      (key) => entryOf(raw, key),
+      (key) => readEntry(raw, key),
       () => [...raw.keys()],
     )
   // A Date of another realm, such as that of a test runner, is no instance of this one's.
   if (types.isDate(raw)) return new Date(raw.getTime())
   return new MapView(
-    (key) => fieldOf(raw, key),
+    (key) => readField(raw, key),
     () => Object.keys(raw),
   )
 }
@@ -60,9 +60,9 @@ function isText(value: unknown): value is string {
 }
 
 /** Returns a field of the request's user; undefined where it is missing. */
-export function fieldOfUser(user: object | null, name: string): Value | undefined {
+export function readUserField(user: object | null, name: string): Value | undefined {
   if (user === null) return undefined
-  return toValue(user instanceof Map ? entryOf(user, name) : fieldOf(user, name))
+  return toValue(user instanceof Map ? readEntry(user, name) : readField(user, name))
 }
 
 /**
@@ -70,7 +70,7 @@ export function fieldOfUser(user: object | null, name: string): Value | undefine
  *
  * @throws `failure` where the value has none of this kind
  */
-export function memberOf(value: unknown, key: unknown, failure: ConditionFailure): unknown {
+export function readMember(value: unknown, key: unknown, failure: ConditionFailure): unknown {
   if (value === null) return undefined
   if (value instanceof Map) return value.get(key)
   if (Array.isArray(value)) {
@@ -82,7 +82,7 @@ export function memberOf(value: unknown, key: unknown, failure: ConditionFailure
 }
 
 /** Returns how many elements a macro goes through; 0 for what it refuses. */
-export function sizeOf(value: unknown): number {
+export function countElements(value: unknown): number {
   if (Array.isArray(value)) return value.length
   return value instanceof Map ? value.size : 0
 }
@@ -92,7 +92,7 @@ export function isInt(value: bigint): boolean {
   return value <= MAX_INT && value >= MIN_INT
 }
 
-function entryOf(map: ReadonlyMap<unknown, unknown>, key: unknown): unknown {
+function readEntry(map: ReadonlyMap<unknown, unknown>, key: unknown): unknown {
   return map.get(typeof key === 'bigint' && !map.has(key) ? Number(key) : key)
 }
 
@@ -100,7 +100,7 @@ function entryOf(map: ReadonlyMap<unknown, unknown>, key: unknown): unknown {
  * Returns a field of an object of the host's: its own, or what a getter of its class answers. What every object
  * inherits, such as `constructor`, is no field.
  */
-function fieldOf(object: object, key: unknown): unknown {
+function readField(object: object, key: unknown): unknown {
   const name = typeof key === 'bigint' ? String(key) : key
   if (typeof name !== 'string') return undefined
   if (Object.hasOwn(object, name)) return Reflect.get(object, name)
