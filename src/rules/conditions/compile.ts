@@ -129,7 +129,7 @@ function prepareAll(nodes: readonly Expression[], scope: Scope): undefined {
 function prepareIn({ args }: Extract<Expression, { op: 'in' }>, scope: Scope): Evaluate | undefined {
   const [name, container] = args
   const texts = requestField(container)
-  if (texts?.of !== 'map') return prepareAll(args, scope)
+  if (texts?.kind !== 'map') return prepareAll(args, scope)
   prepare(name, scope)
   return (evaluator, _node, context) => texts.view.has(evaluator.run(name, context))
 }

@@ -1,4 +1,4 @@
-import type { PlacedPattern } from './pattern-group.js'
+import type { IndexedPattern } from './pattern-group.js'
 import { requiredTexts } from './required-text.js'
 
 /** The length of a fragment, in characters. */
@@ -9,7 +9,7 @@ export class PatternFragments {
   /** The chosen fragments by pattern; null for a pattern that has none. */
   readonly #chosen = new Map<string, string | null>()
 
-  partFor(pattern: string): string | null {
+  fragmentFor(pattern: string): string | null {
     return this.#chosen.get(pattern) ?? null
   }
 
@@ -19,7 +19,7 @@ export class PatternFragments {
    * @param previous its choices are kept: they are costly, and compiled groups stay the same
    */
   *choose(
-    patterns: readonly PlacedPattern[],
+    patterns: readonly IndexedPattern[],
     caseSensitive: boolean,
     previous: PatternFragments | undefined,
   ): Generator<void> {
@@ -30,8 +30,8 @@ export class PatternFragments {
     }
     if (previous !== undefined) {
       for (const { pattern } of patterns) {
-        const known = previous.#chosen.get(pattern)
-        if (known !== undefined) choose(pattern, known)
+        const fragment = previous.#chosen.get(pattern)
+        if (fragment !== undefined) choose(pattern, fragment)
         yield
       }
     }

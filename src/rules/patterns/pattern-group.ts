@@ -11,7 +11,7 @@ const MAX_GROUPED_SIZE = 64
 export const FEW = 4
 
 /** A pattern and its index in the set. */
-export interface PlacedPattern {
+export interface IndexedPattern {
   readonly index: number
   readonly pattern: string
   /** The number of instructions that it compiles to. */
@@ -26,7 +26,7 @@ export interface Automaton {
 }
 
 export interface PatternGroup {
-  readonly patterns: PlacedPattern[]
+  readonly patterns: IndexedPattern[]
   /** The number of instructions of all patterns. */
   size: number
   /** Undefined until it is compiled. */
@@ -37,15 +37,15 @@ export interface PatternGroup {
  * Spreads patterns over groups by their text: a pattern that is added or removed changes its own group alone, so that
  * the others need not be compiled again. In steps of well under a millisecond.
  */
-export function* groupPatterns(patterns: readonly PlacedPattern[]): Generator<void, PatternGroup[]> {
+export function* groupPatterns(patterns: readonly IndexedPattern[]): Generator<void, PatternGroup[]> {
   let count = 1
   while (patterns.length / count > GROUP_SIZE) count *= 2
   const groups = Array.from({ length: count }, emptyGroup)
-  for (const placed of patterns) {
-    const index = placed.size > MAX_GROUPED_SIZE ? groups.push(emptyGroup()) - 1 : toHash(placed.pattern) % count
+  for (const indexed of patterns) {
+    const index = indexed.size > MAX_GROUPED_SIZE ? groups.push(emptyGroup()) - 1 : toHash(indexed.pattern) % count
     const group = groups[index]
-    group?.patterns.push(placed)
-    if (group !== undefined) group.size += placed.size
+    group?.patterns.push(indexed)
+    if (group !== undefined) group.size += indexed.size
     yield
   }
   return groups.filter((group) => group.patterns.length > 0)
@@ -67,8 +67,8 @@ export function compileGroup({ patterns }: PatternGroup, prefixLength: number, c
     : createGroupAutomaton(patterns, caseSensitive)
 }
 
-function createGroupAutomaton(placed: readonly PlacedPattern[], caseSensitive: boolean): Automaton {
-  const patterns = placed.map(({ pattern }) => pattern)
+function createGroupAutomaton(indexed: readonly IndexedPattern[], caseSensitive: boolean): Automaton {
+  const patterns = indexed.map(({ pattern }) => pattern)
   const forShortPaths = createAutomaton(patterns, caseSensitive)
   let forLongPaths: RE2Set | undefined
   return {
@@ -80,7 +80,7 @@ function createGroupAutomaton(placed: readonly PlacedPattern[], caseSensitive: b
   }
 }
 
-function oneByOne(patterns: readonly PlacedPattern[], prefixLength: number, caseSensitive: boolean): Automaton {
+function oneByOne(patterns: readonly IndexedPattern[], prefixLength: number, caseSensitive: boolean): Automaton {
   const searches = patterns.map(({ pattern, rest }) => ({
     compiled: compiledPattern(rest ?? pattern, caseSensitive),
     start: rest === null ? 0 : prefixLength,

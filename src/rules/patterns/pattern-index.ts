@@ -6,8 +6,8 @@ import {
   compileGroup,
   FEW,
   groupPatterns,
+  type IndexedPattern,
   type PatternGroup,
-  type PlacedPattern,
   toGroupKey,
 } from './pattern-group.js'
 import { PrefixTree } from './prefix-tree.js'
@@ -20,7 +20,7 @@ interface Bucket {
   readonly prefixes: number[]
   readonly wholes: number[]
   readonly length: number
-  readonly others: PlacedPattern[]
+  readonly others: IndexedPattern[]
   /** Where there are many others: those with a fragment that a path must contain, by that fragment. */
   fragments: ReadonlyMap<string, readonly PatternGroup[]>
   /** All others. */
@@ -70,19 +70,19 @@ export class PatternIndex {
   ): Promise<PatternIndex> {
     const slices = new CooperativeYield()
     const index = new PatternIndex(caseSensitive)
-    const known = previous !== undefined && previous.#caseSensitive === caseSensitive ? previous : undefined
-    for (const _step of index.#buildCompiled(patterns, known)) if (slices.over()) await slices.pause()
+    const reusable = previous !== undefined && previous.#caseSensitive === caseSensitive ? previous : undefined
+    for (const _step of index.#buildCompiled(patterns, reusable)) if (slices.over()) await slices.pause()
     return index
   }
 
   /** Builds in steps, most of them well under a millisecond; so do the generators below. */
   *#buildCompiled(patterns: readonly string[], previous: PatternIndex | undefined): Generator<void> {
     yield* this.#build(patterns, previous)
-    const known = new Map<string, Automaton>()
-    if (previous !== undefined) yield* previous.#noteAutomata(known)
+    const automata = new Map<string, Automaton>()
+    if (previous !== undefined) yield* previous.#noteAutomata(automata)
     for (const bucket of this.#buckets) {
       for (const group of groupsFor(bucket)) {
-        group.automaton = known.get(toGroupKey(group))
+        group.automaton = automata.get(toGroupKey(group))
         if (group.patterns.length > FEW) group.automaton ??= compileGroup(group, bucket.length, this.#caseSensitive)
         yield
       }
@@ -165,12 +165,12 @@ export class PatternIndex {
       bucket.rest = yield* groupPatterns(bucket.others)
       return
     }
-    const known = previous === undefined ? undefined : previous.#fragments
-    yield* this.#fragments.choose(bucket.others, this.#caseSensitive, known)
-    const byFragment = new Map<string, PlacedPattern[]>()
-    const rest: PlacedPattern[] = []
+    const chosenBefore = previous === undefined ? undefined : previous.#fragments
+    yield* this.#fragments.choose(bucket.others, this.#caseSensitive, chosenBefore)
+    const byFragment = new Map<string, IndexedPattern[]>()
+    const rest: IndexedPattern[] = []
     for (const other of bucket.others) {
-      const fragment = this.#fragments.partFor(other.pattern)
+      const fragment = this.#fragments.fragmentFor(other.pattern)
       const alike = fragment === null ? rest : byFragment.get(fragment)
       if (alike !== undefined) alike.push(other)
       else if (fragment !== null) byFragment.set(fragment, [other])

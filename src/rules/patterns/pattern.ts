@@ -129,8 +129,8 @@ function compile(pattern: string): RE2JS {
 
 function explanationFor(message: string): string {
   const fragment = /`(.*)`$/s.exec(message)?.[1] ?? ''
-  const known = UNSUPPORTED.find(([beginning]) => fragment.startsWith(beginning))
-  if (known !== undefined) return unsupported(...known)
+  const syntax = UNSUPPORTED.find(([beginning]) => fragment.startsWith(beginning))
+  if (syntax !== undefined) return unsupported(...syntax)
   const reference = BACK_REFERENCE.exec(fragment)?.[0]
   if (reference !== undefined) {
     return unsupported(reference, 'back-reference', 'spell out what may come twice: (?:a.*a|b.*b) for (a|b).*\\1')
