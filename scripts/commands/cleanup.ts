@@ -16,7 +16,7 @@ const KINDS: readonly { kind: keyof StateCleanup; label: string; one: string }[]
   { kind: 'entries', label: 'Entries', one: 'sliding-window entries' },
   { kind: 'token_buckets', label: 'Token buckets', one: 'token bucket(s)' },
   { kind: 'leaky_buckets', label: 'Leaky buckets', one: 'leaky bucket(s)' },
-  { kind: 'places', label: 'Concurrency', one: 'counter(s) of requests in progress' },
+  { kind: 'permits', label: 'Concurrency', one: 'counter(s) of requests in progress' },
 ]
 
 export async function run(options: CleanupOptions, context: CommandContext): Promise<CommandResult> {

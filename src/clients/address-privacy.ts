@@ -1,15 +1,14 @@
 /**
- * What is stored of the addresses of clients, where they are not stored in full.
+ * The addresses of clients, where they are not stored in full.
  *
  * Clients are counted and banned by their pseudonym, an HMAC: the same for the same client, whatever the mode. The log
  * has the pseudonym, or the network of the address.
  */
 import { createHmac } from 'node:crypto'
-import ipaddr from 'ipaddr.js'
 import { rememberClients } from '../ground/remember.js'
-import { parseNetwork, wholeBits } from './network.js'
+import { firstAddress, parseNetwork, wholeBits } from './network.js'
 
-/** How addresses are stored: as they are, as their networks (/24, and /48 of IPv6), or as their pseudonyms. */
+/** The forms of stored addresses: as they are, as their networks (/24, and /48 of IPv6), or as their pseudonyms. */
 export const ADDRESS_FORMS = ['full', 'truncated', 'pseudonym'] as const
 
 export type AddressForm = (typeof ADDRESS_FORMS)[number]
@@ -65,8 +64,7 @@ export function countedBits(ip: string, ipv6Subnet: number): number {
 /** Returns the address as limits count it: for IPv6 its network. */
 export function toCountedAddress(ip: string, ipv6Subnet: number): string {
   if (!ip.includes(':') || countedBits(ip, ipv6Subnet) === wholeBits('ipv6')) return ip
-  const network = ipaddr.IPv6.networkAddressFromCIDR(`${ip}/${ipv6Subnet}`)
-  return `${network.toString()}/${ipv6Subnet}`
+  return `${firstAddress({ family: 'ipv6', address: ip, bits: ipv6Subnet })}/${ipv6Subnet}`
 }
 
 /** Returns whether a text is a network. */
@@ -83,8 +81,7 @@ function isNetwork(text = ''): boolean {
 export function truncated(counted: string): string {
   const { family, address, bits } = parseNetwork(counted)
   const kept = Math.min(bits, KEPT_BITS[family])
-  const parser = family === 'ipv4' ? ipaddr.IPv4 : ipaddr.IPv6
-  return `${parser.networkAddressFromCIDR(`${address}/${kept}`).toString()}/${kept}`
+  return `${firstAddress({ family, address, bits: kept })}/${kept}`
 }
 
 export function createAddressPrivacy({ addresses, secret, ipv6Subnet }: AddressPrivacyOptions): AddressPrivacy {

@@ -1,7 +1,7 @@
 import ipaddr from 'ipaddr.js'
 import { type AddressPrivacy, PSEUDONYM } from './address-privacy.js'
 import { createClient, parseComposite } from './client.js'
-import { type ParsedNetwork, parseNetwork, wholeBits } from './network.js'
+import { firstAddress, type ParsedNetwork, parseNetwork, wholeBits } from './network.js'
 import { clientText, parseOverrideClient } from './override-client.js'
 
 const ADDRESS = 'ip:'
@@ -56,12 +56,10 @@ export function isPseudonym(client: string): boolean {
 
 /** Returns a network, and all networks that contain it: the longest first. */
 export function networksAround({ family, address, bits }: ParsedNetwork): ParsedNetwork[] {
-  const parser = family === 'ipv4' ? ipaddr.IPv4 : ipaddr.IPv6
-  return Array.from({ length: bits + 1 }, (_, index) => ({
-    family,
-    address: parser.networkAddressFromCIDR(`${address}/${bits - index}`).toString(),
-    bits: bits - index,
-  }))
+  return Array.from({ length: bits + 1 }, (_, index) => {
+    const around = { family, address, bits: bits - index }
+    return { ...around, address: firstAddress(around) }
+  })
 }
 
 /** Returns the first and the last address of a network as clients; what is no network is both. */

@@ -1,5 +1,5 @@
 /**
- * Whom a limit counts, and how that is written.
+ * The client that a limit counts, and the grammar of its text.
  *
  *     client  = "all" | part *( "|" part )
  *     part    = name ":" value
@@ -172,7 +172,7 @@ export function clientsForKey(key: string, kind: ClientKind): Client[] {
   const { rule, shown } = splitKey(key)
   if (kind.kind === 'composite') return [parseKeyParts(shown, kind.parts)].flatMap((client) => client ?? [])
   if (kind.kind === 'all') return shown === EVERYBODY.text ? [EVERYBODY] : []
-  // What lacks a header, a cookie or a user is counted by its address.
+  // A request without the header, the cookie or the user is counted by the address.
   return [kind, ADDRESS].flatMap((each) => {
     const before = rule === undefined || each.kind === 'user' ? `${each.kind}:` : ''
     return shown.startsWith(before) ? [createClient({ name: partName(each), value: shown.slice(before.length) })] : []

@@ -87,7 +87,7 @@ function boundedValue(text: string): string {
 
 /** A counter, as its name has it. */
 export interface ParsedCounter {
-  /** What is before the client, with the bar. */
+  /** The text before the client, with the bar. */
   readonly before: string
   /** The parts of the client, as `formatCountedPart` writes them. */
   readonly parts: readonly string[]

@@ -58,7 +58,7 @@ export function parseNetwork(text: string): ParsedNetwork {
   // The bits of IPv4 that is written as IPv6 count from the front of that spelling.
   const before = family === 'ipv4' && written.includes(':') ? 96 : 0
   const bits = length === undefined ? most : /^\d{1,3}$/.test(length) ? Number(length) - before : -1
-  // Who writes 64:ff9b::/96 may mean a translator, and not all of IPv4.
+  // The text 64:ff9b::/96 may mean a translator, and not all of IPv4.
   const least = before === 0 ? 0 : 1
   if (bits < least || bits > most) {
     throw new Error(
@@ -66,6 +66,12 @@ export function parseNetwork(text: string): ParsedNetwork {
     )
   }
   return { family, address: ip.toString(), bits }
+}
+
+/** Returns the first address of a network, in the usual spelling. */
+export function firstAddress({ family, address, bits }: ParsedNetwork): string {
+  const parser = family === 'ipv4' ? ipaddr.IPv4 : ipaddr.IPv6
+  return parser.networkAddressFromCIDR(`${address}/${bits}`).toString()
 }
 
 /** Returns how many bits an address has. */

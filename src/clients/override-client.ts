@@ -1,7 +1,6 @@
-import ipaddr from 'ipaddr.js'
 import { asText, validateStorable } from '../ground/storable.js'
 import { PSEUDONYM } from './address-privacy.js'
-import { type ParsedNetwork, parseNetwork, wholeBits } from './network.js'
+import { firstAddress, type ParsedNetwork, parseNetwork, wholeBits } from './network.js'
 
 /** The client that an override is for. */
 export type OverrideClient =
@@ -37,16 +36,10 @@ export function clientText(client: OverrideClient): string {
 
 function clientNetwork(text: string): OverrideClient {
   const parsed = parseNetwork(text)
-  const { family, address, bits } = parsed
-  const network = toNetworkAddress(address, bits, family)
+  const { address, bits } = parsed
+  const network = firstAddress(parsed)
   // The bits are not cleared silently: 10.1.2.3/8 may have been meant as the single address.
   if (network !== address)
     throw new Error(`${text} names more than its /${bits}: give ${network}/${bits} or ${address}`)
   return { kind: 'ip', ...parsed }
-}
-
-function toNetworkAddress(address: string, bits: number, family: 'ipv4' | 'ipv6'): string {
-  if (bits === wholeBits(family)) return address
-  const parser = family === 'ipv4' ? ipaddr.IPv4 : ipaddr.IPv6
-  return parser.networkAddressFromCIDR(`${address}/${bits}`).toString()
 }

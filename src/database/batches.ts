@@ -6,7 +6,7 @@ export const MAX_BATCH_SIZE = 100_000
 const MAX_REST_MS = 100
 
 /**
- * Pauses for as long as some work took, a tenth of a second at most, so that others get half of the database's time.
+ * Pauses for as long as some work took, a tenth of a second at most: half of the database's time is left to others.
  *
  * @param startedMs when the work began, by `performance.now()`
  * @param signal ends the pause: it rejects then

@@ -1,4 +1,4 @@
-/** What every connection to PostgreSQL has in common, this package's own and Prisma's. */
+/** The sessions of PostgreSQL: what this package's connections and Prisma's have in common. */
 import type pg from 'pg'
 import { InvalidSettingError } from '../ground/errors.js'
 import { loadModule } from '../ground/package-root.js'
@@ -14,7 +14,7 @@ export const CONNECT_TIMEOUT_MS = 5_000
  */
 const SPELLING = { TimeZone: 'UTC', DateStyle: 'ISO, MDY', standard_conforming_strings: 'on' } as const
 
-/** Two moments of a year, as a session spells them that has what was asked for. */
+/** Two moments of a year, and their spelling in a session with these parameters. */
 const MOMENTS = 'ARRAY[to_timestamp(1704067200), to_timestamp(1719792000)]::text'
 const MOMENTS_SPELLED = '{"2024-01-01 00:00:00+00","2024-07-01 00:00:00+00"}'
 
@@ -90,7 +90,7 @@ function requireUtf8({ name, encoding }: SessionRow): void {
   )
 }
 
-/** A pooler may drop what a client asks for at its start. */
+/** Session parameters may be missing: a pooler may drop those that a client sends at its start. */
 function requireSpelling({ zone, dateStyle, moments, conformingStrings }: SessionRow): void {
   if (moments === MOMENTS_SPELLED && conformingStrings === 'on') return
   throw new InvalidSettingError(

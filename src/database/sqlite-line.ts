@@ -1,9 +1,9 @@
-/** Others wait so long for a statement, in milliseconds: one that takes longer mostly waits for another process itself. */
+/** The longest wait for a statement, in milliseconds: one that takes longer mostly waits for another process itself. */
 export const PATIENCE_MS = 1_000
 
 /**
- * Runs the statements of two connections to one file one after the other, in the order in which they are asked: if both
- * wrote at once, one would block its thread until the other is done.
+ * Runs the statements of two connections to one file one after the other, in the order of the calls: if both wrote at
+ * once, one would block its thread until the other is done.
  */
 export class StatementLine {
   readonly #waiting: (() => void)[] = []
@@ -21,7 +21,7 @@ export class StatementLine {
     return new Promise((resolve) => this.#waiting.push(() => resolve(this.#start(statement))))
   }
 
-  /** Starts all statements that wait, beside what is under way. */
+  /** Starts all waiting statements, beside those that run. */
   release(): void {
     for (const start of this.#waiting.splice(0)) start()
   }
@@ -32,7 +32,7 @@ export class StatementLine {
     this.#startedMs = startedMs
     return statement().finally(() => {
       this.#underWay--
-      // Where a lock of another process has made it wait, so would each of the others, one after the other.
+      // A lock of another process would make the waiting statements wait as long, one after the other.
       if (performance.now() - startedMs > PATIENCE_MS) this.release()
       else if (this.#underWay === 0) this.#waiting.shift()?.()
     })

@@ -1,8 +1,10 @@
+import { pathToFileURL } from 'node:url'
+import { Worker } from 'node:worker_threads'
+import { isSource, modulePath } from '../ground/package-root.js'
 import type { SqlValue } from './dialect.js'
 import { createSqliteError } from './sqlite-driver.js'
 import type { FileOptions, SqliteFile } from './sqlite-file.js'
-import type { Answer, LogCopy, Statement, Transaction, WorkerMessage } from './sqlite-worker.js'
-import { startWorker } from './worker.js'
+import type { Answer, LogCopy, Statement, Transaction, WorkerMessage, WorkerOptions } from './sqlite-worker.js'
 
 /**
  * The longest wait for a thread that closes its connection, which copies the write-ahead log into the file, in ms.
@@ -24,7 +26,7 @@ interface PendingAnswer {
  * the worker
  */
 export async function openOnThread({ functions, ...options }: FileOptions, crashed: () => void): Promise<SqliteFile> {
-  const worker = startWorker('sqlite-worker', { ...options, functionsModule: functions?.module })
+  const worker = startWorker({ ...options, functionsModule: functions?.module })
   const waiting = new Map<number, PendingAnswer>()
   // Id 0 is the worker's.
   let lastId = 0
@@ -126,4 +128,16 @@ export async function openOnThread({ functions, ...options }: FileOptions, crash
 
 function toError(message: string, code: string | null): Error {
   return code === null ? new Error(message) : createSqliteError(message, code)
+}
+
+/** @throws where the process may start no thread */
+function startWorker(workerData: WorkerOptions): Worker {
+  // Modules that the process preloads (such as tracing) do not belong in the worker.
+  const options = { workerData, name: 'fastify-smart-ratelimit', execArgv: [] }
+  const path = modulePath('src/database/sqlite-worker')
+  if (!isSource) return new Worker(path, options)
+  // A worker does not inherit the loader of the sources.
+  const source = JSON.stringify(pathToFileURL(path).href)
+  const load = `import('tsx/esm/api').then(({ register }) => { register(); return import(${source}) })`
+  return new Worker(load, { ...options, eval: true })
 }

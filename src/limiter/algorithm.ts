@@ -8,7 +8,7 @@ import { SECOND_MS } from '../ground/time/clock.js'
 /** The algorithms that count requests over time. */
 export const RATE_ALGORITHMS = ['fixed_window', 'sliding_window', 'token_bucket', 'leaky_bucket'] as const
 
-/** The same, and the one that counts requests in progress. */
+/** All algorithms: those, and the one that counts requests in progress. */
 export const ALGORITHMS = [...RATE_ALGORITHMS, 'concurrency'] as const
 
 export type RateAlgorithm = (typeof RATE_ALGORITHMS)[number]
@@ -112,7 +112,7 @@ export function neededFor(cost: number): number {
   return Math.max(1, cost)
 }
 
-/** What a decision says of one window. */
+/** The state of one window in a decision. */
 export interface WindowState {
   readonly limit: number
   readonly remaining: number
@@ -128,7 +128,7 @@ export interface Decision {
   /** The client's usage, including this request; above `limit` when the check was not allowed. */
   readonly count: number
   readonly limit: number
-  /** What is left, never negative. */
+  /** The rest of the limit, never negative. */
   readonly remaining: number
   /** Milliseconds until the client's usage is 0; with `concurrency` always a second, since that is not known. */
   readonly resetMs: number
@@ -146,7 +146,7 @@ export interface Decision {
   readonly windows?: readonly WindowState[]
 }
 
-/** What an algorithm returns for a check: the counter to store in place of the given one, and the decision. */
+/** The result of an algorithm for a check: the counter to store in place of the one before, and the decision. */
 export interface Checked<Counter> {
   readonly counter: Counter
   readonly decision: Decision

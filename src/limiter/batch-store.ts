@@ -1,10 +1,10 @@
-/** What the wrappers of a store share: each wraps the same interface, and knows of no other wrapper. */
+/** The interface that the wrappers of a store share. No wrapper knows of another one. */
 import type { Check, Decision, Settlement } from './algorithm.js'
 
-/** The decisions on a batch, in its order. There is none where a counter cannot be advanced, but others can. */
+/** The decisions on a batch, in its order; undefined for a counter that cannot be advanced where others can. */
 export type Answers = readonly (Decision | undefined)[]
 
-/** Rejects a batch whose other checks a store has decided: it cannot advance the counters of those without a decision. */
+/** The rejection of a batch that a store has decided in part: the counters of the other checks cannot be advanced. */
 export class PartlyDecidedError extends Error {
   override readonly name = 'PartlyDecidedError'
   readonly decisions: Answers

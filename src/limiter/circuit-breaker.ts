@@ -9,7 +9,7 @@ export interface CircuitBreakerOptions {
   readonly fallback: Fallback
   /** Called when the store answers again. */
   readonly onRecovery: () => void
-  /** The name of the part of a store that it is for; empty where that is all of the store. */
+  /** The name of the store's part that the breaker is for; empty for the whole store. */
   readonly part: string
   /** The clock of requests. */
   readonly now: () => number
@@ -27,12 +27,12 @@ export class CircuitBreaker implements SafeStore {
   readonly #recovery: Recovery
   /** The last check that the store did not answer; undefined while it answers. */
   #unanswered: Check | undefined
-  /** When it failed or answered last; when the outage began. */
+  /** The time of the last failure or answer, and of the beginning of the outage. */
   #atMs = 0
   #sinceMs = 0
-  /** How many outages have begun or ended. The result of a batch that was sent before the last of these is out of date. */
+  /** The number of beginnings and ends of outages: the result of a batch from before the last of them is outdated. */
   #turn = 0
-  /** How many batches have failed. */
+  /** The number of failed batches. */
   errors = 0
 
   constructor(store: BatchStore, options: CircuitBreakerOptions) {
@@ -94,7 +94,7 @@ export class CircuitBreaker implements SafeStore {
   /** Returns whether the store answers again. */
   async #probe(): Promise<boolean> {
     try {
-      // It uses nothing: its request was decided by the fallback, and may be long over.
+      // A probe uses nothing: the fallback decided its request, which may be long over.
       this.#atMs = this.#options.now()
       if (this.#unanswered !== undefined) await this.#store.check([{ ...this.#unanswered, cost: 0 }], this.#atMs)
     } catch {
@@ -109,7 +109,7 @@ export class CircuitBreaker implements SafeStore {
 
   decideWithout(check: Check, nowMs: number): Decision {
     const decision = this.#options.fallback.decide(check, nowMs)
-    // The store may have taken permits all the same. Of those that are admitted the end is settled.
+    // The store may have taken permits all the same. An admitted request gives them back at its end.
     if (!decision.allowed && holdsPermits(check)) void this.settle([check], nowMs)
     return decision
   }

@@ -7,7 +7,7 @@ export const MAX_PERMITS = 10_000
 /** The wait of a refused request. Nothing says when another one will finish. */
 const WAIT_MS = SECOND_MS
 
-/** What one check took: `cost` permits, until they are given back, or until `untilMs`. */
+/** The permits of one check: `cost` of them, until they are given back, or until `untilMs`. */
 export interface TakenPermits {
   /** The identity that the check gave. */
   readonly permit: number
@@ -15,7 +15,7 @@ export interface TakenPermits {
   readonly cost: number
 }
 
-/** The state that a store keeps per key: what is taken, in the order in which it ends. */
+/** The state that a store keeps per key: the taken permits, in the order of their ends. */
 export interface ConcurrencyCounter {
   readonly periodMs: number
   readonly taken: readonly TakenPermits[]
@@ -45,7 +45,7 @@ export function checkConcurrency(
   return { counter: { periodMs, taken }, decision }
 }
 
-/** Returns the counter without the permits of one check; as it is where these are free already. */
+/** Returns the counter without the permits of one check; unchanged where these are free already. */
 export function settleConcurrency(counter: ConcurrencyCounter, permit: number): ConcurrencyCounter {
   return { ...counter, taken: counter.taken.filter((each) => each.permit !== permit) }
 }

@@ -41,7 +41,7 @@ function createPartLimiter(
     new TimeLimit(wrapped, timeoutMs, (checks, nowMs) => owed.answeredLate(checks, nowMs))
   const timed = limitTime(store)
   const leases = isRemote && lease !== undefined ? new Leases(timed, lease) : undefined
-  // Once more around leases, which may ask several times for one batch.
+  // The time limit stands around leases too, which may call the store several times for one batch.
   const owed = new UnreturnedPermits(leases === undefined ? timed : limitTime(leases))
   const onRecovery = () => refusals?.forgetAll()
   const breaker = new CircuitBreaker(owed, { fallback, now, log, part, onRecovery })

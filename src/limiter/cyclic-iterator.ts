@@ -1,12 +1,12 @@
 /**
- * Iterates over a map round after round, in the order of insertion. It keeps its iterator between uses: a new one would
+ * Iterates over a map round after round, in the order of insertion. The iterator is kept between uses: a new one would
  * step over every deleted entry, one by one.
  */
 export class CyclicIterator<Key, Value> {
-  readonly #map: ReadonlyMap<Key, Value>
+  readonly #map: Map<Key, Value>
   #entries: Iterator<[Key, Value]>
 
-  constructor(map: ReadonlyMap<Key, Value>) {
+  constructor(map: Map<Key, Value>) {
     this.#map = map
     this.#entries = map.entries()
   }
@@ -19,5 +19,13 @@ export class CyclicIterator<Key, Value> {
       next = this.#entries.next()
     }
     return next.done ? undefined : next.value
+  }
+
+  /** Inspects the next `count` entries, and deletes those that are over. */
+  sweep(count: number, isOver: (value: Value) => boolean): void {
+    for (let left = count; left > 0; left--) {
+      const [key, value] = this.step() ?? []
+      if (key !== undefined && value !== undefined && isOver(value)) this.#map.delete(key)
+    }
   }
 }

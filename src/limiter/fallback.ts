@@ -3,7 +3,7 @@ import type { Check, Decision, Settlement } from './algorithm.js'
 
 export const STORE_ERROR_ACTIONS = ['local', 'allow', 'deny'] as const
 
-/** What to do while the store fails: count in process memory, let everything through, or refuse everything (503). */
+/** The action while the store fails: count in process memory, let everything through, or refuse everything (503). */
 export type StoreErrorAction = (typeof STORE_ERROR_ACTIONS)[number]
 
 /** Decides in place of the store. */
@@ -13,7 +13,7 @@ export interface Fallback {
   reset(keys: readonly string[]): void
 }
 
-/** After this another try is worth it: a store that fails is probed about as often. */
+/** The wait of a refusal without a store: a failing store is probed about as often. */
 const RETRY_MS = SECOND_MS
 
 /** Returns a decision that no store made; `count` is 0 where it allows, and above the limit where it refuses. */

@@ -15,7 +15,7 @@ export interface LeaseOptions {
   readonly now: () => number
 }
 
-/** What a batch takes for a share, beside the requests of the client. */
+/** The units that a batch takes for a share, beside the requests of the client. */
 interface Taking {
   readonly share: Share
   readonly policy: PlainPolicy
@@ -43,7 +43,7 @@ export class Leases implements WrappedStore {
   readonly #sweeping: NodeJS.Timeout
   #ended: Settlement[] = []
   #settling: Promise<void> = Promise.resolve()
-  /** How often counters had been reset when the shares were taken. Where that is not known, none are taken. */
+  /** The number of resets of counters when the shares were taken. No shares are taken before it has been read. */
   #resets: number | undefined
   #knowsResets = false
   #isReadingResets = false
@@ -96,7 +96,7 @@ export class Leases implements WrappedStore {
     try {
       await this.#store.reset(keys)
     } finally {
-      // Once more, since a share may have been taken meanwhile.
+      // A share may have been taken meanwhile.
       this.#forget(keys)
     }
   }
@@ -159,7 +159,7 @@ export class Leases implements WrappedStore {
     this.#ended.push(...share.note(policy, decision, nowMs))
   }
 
-  /** Reads how often counters have been reset, for which no check waits. */
+  /** Reads the number of resets in the background: no check waits for it. */
   #learnResets(): void {
     if (!this.#isReadingResets) void this.#readResets().catch(() => undefined)
   }
@@ -200,7 +200,7 @@ export class Leases implements WrappedStore {
     void this.#settleShares()
   }
 
-  /** Gives back what has ended, after what is being given back. */
+  /** Gives ended shares back, after those that are being given back. */
   #settleShares(): Promise<void> {
     this.#settling = this.#settling.then(() => this.#settleEnded())
     return this.#settling
@@ -216,7 +216,7 @@ export class Leases implements WrappedStore {
         await this.#store.settle?.(this.#ended.splice(0, MAX_SETTLED), this.#options.now())
       }
     } catch {
-      // What a failing store has counted stays counted.
+      // The units that a failing store has counted stay counted.
       this.#ended = []
     }
   }

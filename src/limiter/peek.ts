@@ -1,10 +1,8 @@
 /** Asks whether a check would be allowed, without using anything, and uses its cost later, in any case. */
 import type { Check, Decision, Policy, Window, WindowState } from './algorithm.js'
 import { decideWithoutStore } from './fallback.js'
-import { shownIndex } from './windows.js'
-
-/** The highest limit of a policy. */
-const MAX_LIMIT = 2_147_483_647
+import { MAX_COUNT } from './rate.js'
+import { hasLessLeft, shownIndex } from './windows.js'
 
 /**
  * Returns the check of cost 0 that is allowed exactly when the given one would be. Such checks answer for a cost of 1:
@@ -21,7 +19,7 @@ export function toPeek({ key, policy, cost }: Check): Check {
  */
 export function toCharge(check: Check): Check {
   if (check.policy.algorithm !== 'sliding_window') return check
-  return { ...check, policy: withLimits(check.policy, () => MAX_LIMIT) }
+  return { ...check, policy: withLimits(check.policy, () => MAX_COUNT) }
 }
 
 /** Returns the decision on a check from the answer to its question. The count is what stands, plus the cost. */
@@ -59,8 +57,7 @@ function foretellState(limit: number, cost: number, allowed: boolean, left: Wind
 /** Returns the window with the smallest share left. */
 function leastLeft(windows: readonly WindowState[]): WindowState | undefined {
   return windows.reduce<WindowState | undefined>(
-    (least, next) =>
-      least === undefined || next.remaining * least.limit < least.remaining * next.limit ? next : least,
+    (least, next) => (least === undefined || hasLessLeft(next, least) ? next : least),
     undefined,
   )
 }

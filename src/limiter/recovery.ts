@@ -1,11 +1,11 @@
-/** The interval at which something that failed is tried again. */
+/** The interval between two attempts. */
 const INTERVAL_MS = 1_000
-/** What fails again within this time has relapsed: it is tried half as often as before, and at least this often. */
+/** A failure within this time after an outage is a relapse: attempts are half as frequent as before. */
 const RELAPSE_MS = 10_000
 const LONGEST_INTERVAL_MS = 30_000
 
 export interface RecoveryOptions {
-  /** Returns whether what failed works again. It never rejects, and ends. */
+  /** Attempts the failed work, and returns whether it works again. Never rejects, and ends. */
   readonly attempt: () => Promise<boolean>
   /** Called when an outage is over. */
   readonly over: () => void
@@ -13,13 +13,13 @@ export interface RecoveryOptions {
   readonly now: () => number
 }
 
-/** Tries again in the background, one attempt at a time: no request has to come for it, and none waits. */
+/** Attempts failed work in the background, once at a time: no request has to come for it, and none waits. */
 export class Recovery {
   readonly #options: RecoveryOptions
   #intervalMs = INTERVAL_MS
   #endedMs = Number.NEGATIVE_INFINITY
   #attempt: NodeJS.Timeout | undefined
-  /** Runs until what relapsed before has worked for long enough. */
+  /** The timer of an outage with relapses, which ends when the work has succeeded for long enough. */
   #steady: NodeJS.Timeout | undefined
   #isClosed = false
 
@@ -28,7 +28,7 @@ export class Recovery {
   }
 
   /**
-   * Begins the attempts. What fails on and off is one outage from its second failure on.
+   * Begins the attempts. Failures on and off are one outage from the second one on.
    *
    * @param begun called at the beginning of an outage
    */

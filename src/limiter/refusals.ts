@@ -20,13 +20,13 @@ interface Refusal {
   readonly policy: Policy
   readonly decision: Decision
   readonly cost: number
-  /** When the store refused it. A clock that was set back since has to ask the store, whose counter may begin far ahead. */
+  /** The time of the refusal. For a clock that was set back since, the store decides: its counter may begin far ahead. */
   readonly sinceMs: number
   readonly untilMs: number
-  /** When the store has to confirm it, at the latest at its end. */
+  /** The time at which the store has to confirm the refusal, at the latest at its end. */
   readonly confirmAtMs: number
   readonly resetAtMs: number
-  /** How often all refusals had been forgotten: one of an earlier era no longer holds, but its count continues. */
+  /** The era between two calls of `forgetAll`: a refusal of an earlier one no longer holds, but its count continues. */
   readonly era: number
   count: number
 }
@@ -119,7 +119,7 @@ export class Refusals {
       era: this.#era,
       count,
     })
-    this.#expire(nowMs)
+    this.#next.sweep(EXPIRY_INSPECTIONS, ({ confirmAtMs }) => confirmAtMs <= nowMs)
     return count === decision.count ? decision : { ...decision, count }
   }
 
@@ -140,13 +140,6 @@ export class Refusals {
     }
     this.#remembered.set(key, refusal)
   }
-
-  #expire(nowMs: number): void {
-    for (let inspections = EXPIRY_INSPECTIONS; inspections > 0; inspections--) {
-      const [key, refusal] = this.#next.step() ?? []
-      if (key !== undefined && refusal !== undefined && refusal.confirmAtMs <= nowMs) this.#remembered.delete(key)
-    }
-  }
 }
 
 /** Returns whether a check would be refused for the same reason: an edited policy is another one. */
@@ -154,7 +147,7 @@ function holds(refusal: Refusal, { policy, cost }: Check): boolean {
   return samePolicy(refusal.policy, policy) && (cost === refusal.cost || policy.algorithm === 'fixed_window')
 }
 
-/** Returns what is known of the windows of a refusal: as the store answered, or unused where they have been reset. */
+/** Returns the windows of a refusal: as the store answered, or unused where they have ended since. */
 function windowsAt({ decision, resetAtMs }: Refusal, nowMs: number): readonly WindowState[] | undefined {
   const elapsedMs = nowMs - (resetAtMs - decision.resetMs)
   return decision.windows?.map(({ limit, remaining, resetMs, retryAfterMs: waitMs }) => {
@@ -251,7 +244,7 @@ export class RememberedRefusals implements SafeStore {
     try {
       await this.#store.reset(keys)
     } finally {
-      // Once more, since an earlier check may have been answered meanwhile.
+      // An earlier check may have been answered meanwhile.
       this.#refusals.forget(keys)
     }
   }

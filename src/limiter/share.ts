@@ -5,22 +5,19 @@ const FEWEST_REQUESTS = 4
 /** How much a share may exceed what a client has used so far, where it was not watched for a lease's time yet. */
 const GROWTH = 8
 
-/**
- * What a process holds of one client's counter, a fixed window: units that the store has counted, and that no request
- * has used.
- */
+/** The share that a process holds of one client's counter, a fixed window: units that the store counted, and no request used. */
 export class Share {
   /** Whether a batch that takes more is on its way to the store. */
   isTaking = false
   #unused = 0
-  /** What the store answered last, and when; its count includes what is unused. */
+  /** The store's last answer, and its time. The count includes the unused units. */
   #policy: PlainPolicy | undefined
   #count = 0
   #remaining = 0
   #answeredMs = 0
   /** The end of the window, and of the share with it. */
   #endMs = 0
-  /** How much the client has used, in how many requests, since when. */
+  /** The client's requests and their cost, since a time. */
   #sinceMs: number
   #requests = 0
   #spent = 0
@@ -98,7 +95,7 @@ export class Share {
     this.#unused += taken
   }
 
-  /** Returns what gives so much back, of what was added, where the window has not ended. */
+  /** Gives units back: returns the settlement, where the window has not ended. */
   giveBack(cost: number, nowMs: number): Settlement[] {
     this.#unused -= cost
     const policy = this.#policy
@@ -106,7 +103,7 @@ export class Share {
     return [{ key: this.key, policy, cost, forgottenAtMs: this.#endMs }]
   }
 
-  /** Whether what is held may be used: nothing of another window. */
+  /** Whether the units may be used: none of another window may. */
   #isUsable(nowMs: number): boolean {
     return nowMs < this.#endMs && nowMs >= this.#answeredMs - this.leaseMs
   }

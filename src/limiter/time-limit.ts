@@ -51,7 +51,7 @@ export class TimeLimit implements BatchStore {
   }
 }
 
-/** What is to be done about an answer that is late. */
+/** The reactions to a late answer. */
 interface Late {
   begins(): void
   /** Called when the answer has come after all, or a failure. */

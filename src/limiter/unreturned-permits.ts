@@ -1,21 +1,21 @@
 import { type Check, isPlain, isRate, type Settlement } from './algorithm.js'
 import type { Answers, BatchStore } from './batch-store.js'
 
-/** What is beyond is left to its period; each takes about 200 bytes. */
+/** The most settlements that are kept, of about 200 bytes each. Permits beyond them are free after their period. */
 const MAX_OWED = 10_000
-/** How many are given back at once, so that checks do not wait long. */
+/** The most settlements that are sent at once, so that checks do not wait long. */
 const MAX_SENT = 512
 
 /**
  * Gives permits back that a failing store may hold for requests that have ended, or were never admitted, once it answers
- * again, unless their period has freed them. To give back what was not taken changes nothing. What a store takes after
- * that, for a batch that it had not answered in time, is given back when it does answer.
+ * again, unless their period has freed them. Giving back permits that were not taken changes nothing. Permits that a store
+ * takes later, for a batch that it had not answered in time, are given back when it does answer.
  */
 export class UnreturnedPermits implements BatchStore {
   readonly concurrency: number
   readonly #store: BatchStore
   readonly #untilMs = new Map<Settlement, number>()
-  /** Whose requests hold no permits any more. */
+  /** The checks of ended requests. */
   readonly #ended = new WeakSet<Check>()
   /** Whether the store has failed since it answered last. */
   #fails = false
@@ -41,7 +41,7 @@ export class UnreturnedPermits implements BatchStore {
     )
   }
 
-  /** While the store fails it is not asked: it forgets by itself, and gets back permits when it answers again. */
+  /** Settles, but for a failing store: it forgets rates by itself, and gets permits back when it answers again. */
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
     for (const settlement of settlements) if (holdsPermits(settlement)) this.#ended.add(settlement)
     if (this.#fails) {
@@ -80,7 +80,7 @@ export class UnreturnedPermits implements BatchStore {
     const owed = [...this.#untilMs].filter(([, untilMs]) => untilMs > nowMs).map(([settlement]) => settlement)
     this.#untilMs.clear()
     for (let start = 0; start < owed.length; start += MAX_SENT) {
-      // What fails is owed again.
+      // A failure makes `settle` owe them again.
       this.settle(owed.slice(start, start + MAX_SENT), nowMs).catch(() => undefined)
     }
   }

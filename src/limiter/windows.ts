@@ -130,7 +130,8 @@ function tellsMore(a: Decision, periodMs: number, b: Decision, otherPeriodMs: nu
   return waitA > waitB || (waitA === waitB && periodMs > otherPeriodMs)
 }
 
-function hasLessLeft(a: WindowState, b: WindowState): boolean {
+/** Returns whether a smaller share of a window's limit is left than of another one's. */
+export function hasLessLeft(a: WindowState, b: WindowState): boolean {
   return a.remaining * b.limit < b.remaining * a.limit
 }
 

@@ -14,7 +14,7 @@ export interface EventLogStats {
   readonly lastError: string | null
 }
 
-/** What health and metrics read. */
+/** The readings for health and metrics. */
 export interface EventLogReadings {
   stats(): EventLogStats
   /** Returns the age of the oldest events that are not all in the table, in milliseconds; 0 where there are none. */
@@ -25,7 +25,7 @@ export interface EventLogReadings {
 
 const LOG_INTERVAL_MS = 60_000
 
-/** What became of events, for all parts of a log. */
+/** The fate of events, for all parts of a log. */
 export class EventLogState {
   written = 0
   dropped = 0

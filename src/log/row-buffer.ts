@@ -7,7 +7,7 @@ const MAX_BYTES_PER_UNIT = 3
 
 interface Chunk {
   readonly bytes: Buffer
-  /** Where each row ends. */
+  /** The end of each row, in bytes. */
   readonly ends: number[]
   firstMs: number
 }

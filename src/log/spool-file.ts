@@ -7,7 +7,7 @@ import { errorCode, errorMessage } from '../ground/errors.js'
 import { isEventRow } from './event.js'
 import type { EventRows } from './event-table.js'
 
-/** The end of the name of what could not be read. */
+/** The ending of files with unreadable events. */
 export const UNREADABLE = '.unreadable'
 const NEWLINE = 0x0a
 /** Unknown to Windows. */

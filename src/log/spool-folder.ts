@@ -70,7 +70,7 @@ export function openSpoolFolder(folder: string): SpoolFolder {
   }
 }
 
-/** What was found in the folder, whatever process it is of. */
+/** The events and files in the folder, of all processes. */
 export interface SpooledTraces {
   readonly events: number
   /** The number of files with what could not be read. */

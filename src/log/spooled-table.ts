@@ -29,7 +29,7 @@ const CLOSE_MS = 200
 export class SpooledTable implements EventTable {
   readonly #options: SpooledTableOptions
   readonly #writer: BatchWriter
-  /** This process's files, in their order, and those of processes that are gone. */
+  /** The files of this process, in their order, and those of processes that are gone. */
   readonly #files: SpoolFile[] = []
   readonly #abandoned: SpoolFile[]
   readonly #counted: Promise<void>

@@ -39,7 +39,7 @@ export async function cleanupOldEvents(
   const { dialect } = database
   const table = dialect.table('rate_limit_event')
   const isOld = `"timestamp" < ${dialect.fromMs('$1')}`
-  // What a wrong clock has dated far ahead is as old as what was logged next.
+  // Events that a wrong clock has dated far ahead are as old as the next ones in the log.
   const isMisdated = `"timestamp" > ${dialect.fromMs('$2')} AND id < (SELECT id FROM ${table}
     WHERE "timestamp" >= ${dialect.fromMs('$1')} AND "timestamp" <= ${dialect.fromMs('$2')} ORDER BY "timestamp", id LIMIT 1)`
   const cutoffMs = clock.now() - Math.round(olderThanDays * DAY_MS)

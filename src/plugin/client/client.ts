@@ -1,11 +1,11 @@
 import { attachDatabase, Database, databaseFor } from '../../database/database.js'
 import type { GeneratedClient } from '../../database/generated-client.js'
-import { asNumbers, windowsAsText } from '../../database/state-numbers.js'
 import { loadModule, modulePath } from '../../ground/package-root.js'
 import { type Clock, systemClock } from '../../ground/time/clock.js'
 import { SQLITE_FUNCTIONS } from '../../limiter/stores/sql/sqlite-functions.js'
 import type { RetentionOptions } from '../../log/rollups/retention.js'
 import { withCheckedWrites } from './client-extension.js'
+import { asNumbers, windowsAsText } from './result-fields.js'
 
 export interface ClientOptions {
   /** `file:./ratelimit.db` (SQLite, created and migrated automatically) or `postgresql://…`. */

@@ -37,7 +37,7 @@ forEachDatabase((provider, open) => {
         entries: all,
         token_buckets: all,
         leaky_buckets: all,
-        places: all,
+        permits: all,
       })
       assert.equal(await client.rateLimitCounter.count({ where: { key: { startsWith: 'new' } } }), 7)
       assert.equal(await client.rateLimitLeakyBucket.count(), 7)

@@ -38,7 +38,7 @@ export function formFor({ algorithm, windows }: RatePolicy): CounterForm {
 
 /** One algorithm's counter in process memory. It is changed in place, so that a check creates no garbage. */
 export interface MemoryCounter {
-  /** What it counts: windows of one algorithm, one or several. */
+  /** The form of the counter: windows of one algorithm, one or several. */
   readonly form: CounterForm
   readonly algorithm: RateAlgorithm
   /** The time at which the client's usage is 0. */

@@ -21,7 +21,7 @@ const REFUSED_INSPECTIONS = 8
 /**
  * Counters in process memory: exact within one process, and forgotten when it ends.
  *
- * It is bounded: new counters evict expired ones, and when that is not enough the oldest one, so that no client is
+ * The store is bounded: new counters evict expired ones, and when that is not enough the oldest one, so that no client is
  * refused for the requests of others. The counter of a refused client is kept apart until it has expired, or until as
  * many others are, which expire later.
  */
@@ -99,7 +99,7 @@ export class MemoryStore implements Store {
   }
 
   #create(key: string, policy: RatePolicy, nowMs: number): MemoryCounter {
-    if (this.#counters.size > FEW_KEYS) this.#expire(nowMs)
+    if (this.#counters.size > FEW_KEYS) this.#next.sweep(EXPIRY_INSPECTIONS, (entry) => isOver(entry, nowMs))
     if (this.#counters.size >= this.#maxKeys) this.#evict(nowMs)
     const entry = this.#refused.get(key) ?? newEntry(policy)
     this.#refused.delete(key)
@@ -123,13 +123,6 @@ export class MemoryStore implements Store {
     if (before === undefined) this.#counters.set(key, edited)
     else before.next = edited
     return edited
-  }
-
-  #expire(nowMs: number): void {
-    for (let inspections = EXPIRY_INSPECTIONS; inspections > 0; inspections--) {
-      const [key, entry] = this.#next.step() ?? []
-      if (key !== undefined && entry !== undefined && isOver(entry, nowMs)) this.#counters.delete(key)
-    }
   }
 
   /** Makes room for one key. */
@@ -197,7 +190,7 @@ class MemoryPermits {
   check(check: Check, nowMs: number): Decision {
     const { key } = check
     const before = this.#counters.get(key)
-    if (before === undefined) this.#expire(nowMs)
+    if (before === undefined) this.#next.sweep(INSPECTIONS, ({ taken }) => (taken.at(-1)?.untilMs ?? 0) <= nowMs)
     const { counter, decision } = checkConcurrency(before, check, nowMs)
     this.#keep(key, counter)
     return decision
@@ -219,12 +212,5 @@ class MemoryPermits {
   #keep(key: string, counter: ConcurrencyCounter): void {
     if (counter.taken.length === 0) this.#counters.delete(key)
     else this.#counters.set(key, counter)
-  }
-
-  #expire(nowMs: number): void {
-    for (let inspections = INSPECTIONS; inspections > 0; inspections--) {
-      const [key, counter] = this.#next.step() ?? []
-      if (key !== undefined && (counter?.taken.at(-1)?.untilMs ?? 0) <= nowMs) this.#counters.delete(key)
-    }
   }
 }

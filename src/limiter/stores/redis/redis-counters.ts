@@ -21,7 +21,7 @@ import { readNumbers, splitNumbers } from '../numbers-text.js'
 /** The script's input for one counter. */
 export interface ScriptCall {
   readonly key: string
-  /** What the script is to do with it; `redis-lua.ts` has the form. */
+  /** The task of the script; `redis-lua.ts` has its grammar. */
   readonly task: string
 }
 

@@ -1,4 +1,4 @@
-/** What the tables of counters in windows share; each lists its own statements. */
+/** The interface of a table of counters, and the statements that the tables share. */
 import type { Dialect, SqlConnection, SqlValue } from '../../../database/dialect.js'
 import type { Decision, Settlement } from '../../algorithm.js'
 import { assignDecisions, type CheckGroup, type Joins, MAX_COST } from '../groups.js'
@@ -51,7 +51,7 @@ export async function advanceGroups<Row extends { readonly key: string }>(
   return stored
 }
 
-/** Waits until all statements have ended, also where one has failed: it is known then which counters are advanced. */
+/** Waits until all statements have ended, also where one has failed: every counter is advanced then, or not. */
 export async function allDone(statements: readonly Promise<unknown>[]): Promise<void> {
   await Promise.allSettled(statements)
   await Promise.all(statements)

@@ -37,7 +37,7 @@ export class DatabaseStore implements Store {
   readonly #owned: boolean
   readonly #storedKey: (key: string) => string
   readonly #tables: Readonly<Record<Algorithm, CounterTable>>
-  /** The stored keys of counters whose rows were locked when they were last met. */
+  /** The stored keys of counters with rows that were locked at the last attempt. */
   readonly #locked = new Set<string>()
 
   /** @param lockTimeoutMs the longest wait for a row that another transaction of PostgreSQL has locked, in milliseconds */
@@ -102,7 +102,7 @@ export class DatabaseStore implements Store {
     return decisions
   }
 
-  /** What a locked row got in a batch with others is left to its period; a part of its own gives it back later. */
+  /** Gives back. Use of a locked row, in a batch with others, is left to its period; alone in its part it is settled later. */
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
     const grouping = { storedKey: this.#storedKey, counters: SETTLING }
     const isApart = this.#areLocked(settlements)

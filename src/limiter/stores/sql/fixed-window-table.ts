@@ -57,9 +57,9 @@ export function fixedWindowTable(dialect: Dialect): CounterTable {
         return left
       }
       const severalAdvanced = advanceGroups(database, severalStatement, several, nowMs, decisions)
-      // Those with one window now, whose row has several from before.
       const plainAdvanced = advancePlain()
       await allDone([plainAdvanced, severalAdvanced])
+      // Counters with one window now, and several in their rows from before.
       const left = await plainAdvanced
       const stored = await advanceGroups(database, severalStatement, left, nowMs, decisions)
       if (stored.length > 0) await database.execute(plainSql, [JSON.stringify(stored.map(toPlainRow))])

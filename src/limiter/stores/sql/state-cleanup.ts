@@ -23,13 +23,13 @@ export interface Cleaned {
   readonly deleted: number
 }
 
-/** The tables of the algorithms, with the columns of a row's expiry. */
+/** The tables of the algorithms, with the columns of a row's expiry. The entries are of sliding windows. */
 const STATE_TABLES = {
   counters: { table: 'rate_limit_counter', expiry: 'window_end' },
   entries: { table: 'rate_limit_sliding_window', expiry: 'expires_at' },
   token_buckets: { table: 'rate_limit_token_bucket', expiry: 'expires_at' },
   leaky_buckets: { table: 'rate_limit_leaky_bucket', expiry: 'expires_at' },
-  places: { table: 'rate_limit_concurrency', expiry: 'expires_at' },
+  permits: { table: 'rate_limit_concurrency', expiry: 'expires_at' },
 } as const
 
 export type StateKind = keyof typeof STATE_TABLES
@@ -38,7 +38,7 @@ export type StateCleanup = Readonly<Record<StateKind, Cleaned>>
 /** The names of the tables that have counters. */
 export const STATE_TABLE_NAMES = Object.values(STATE_TABLES).map(({ table }) => table)
 
-const STATE_KINDS: readonly StateKind[] = ['counters', 'entries', 'token_buckets', 'leaky_buckets', 'places']
+const STATE_KINDS: readonly StateKind[] = ['counters', 'entries', 'token_buckets', 'leaky_buckets', 'permits']
 
 /** Deletes counters that expired `staleDays` (7) ago, `batchSize` (1000) rows at a time. */
 export async function cleanupState(
@@ -63,7 +63,7 @@ export async function cleanupState(
     entries: await clean('entries'),
     token_buckets: await clean('token_buckets'),
     leaky_buckets: await clean('leaky_buckets'),
-    places: await clean('places'),
+    permits: await clean('permits'),
   }
 }
 
@@ -102,7 +102,7 @@ function expiredRows({ dialect }: Database, kind: StateKind): { table: string; e
 }
 
 export interface StateSweepOptions {
-  /** What is deleted, one after the other. */
+  /** The deletions of a round, one after the other. */
   readonly deletions: readonly DeleteExpired[]
   /** Decides what has expired. Rounds are scheduled by real time. */
   readonly clock: Clock
