@@ -1,7 +1,8 @@
 import type { AdminJSOptions, PageContext } from 'adminjs'
 import { type Internals, nearestMount } from '../src/plugin/internals.js'
 import type { SmartRateLimit } from '../src/plugin/smart-rate-limit.js'
-import { createReportRunner, type LogSnapshot, windowFor } from '../src/reports/report.js'
+import { createReportRunner, type LogSnapshot } from '../src/reports/report.js'
+import { windowFor } from '../src/reports/report-window.js'
 import { topClients } from '../src/reports/top-clients.js'
 import { countTraffic, type TrafficSummary, toSummary } from '../src/reports/traffic.js'
 import { overrideClientFor } from '../src/staff/dashboard/client-offer.js'
@@ -60,7 +61,7 @@ export function homePage(
 
 /** Reads the requests of the last day, and the most refused clients over all rules, in one snapshot. */
 async function readTraffic(snapshot: LogSnapshot) {
-  const counts = await countTraffic(snapshot, windowFor(DAYS, snapshot.nowMs))
+  const counts = await countTraffic(snapshot, windowFor({ days: DAYS }, snapshot.nowMs))
   const summary = { ...toSummary(DAYS, counts), denied: counts.denied }
   return { summary, clients: await topClients({ days: DAYS, limit: CLIENTS })(snapshot) }
 }

@@ -16,7 +16,7 @@ interface Share extends TrafficCounts {
 
 /** The traffic by rule, path or method: the busiest, and the sum of the others. */
 export interface Breakdown {
-  /** Most requests first, denied ones too, then by name; at most 20. */
+  /** Most requests first, denied ones too, or most refusals, then by name; at most 20. */
   readonly shares: readonly Share[]
   /** The sum of all that is not listed; zeros where everything is. */
   readonly other: TrafficCounts
@@ -24,13 +24,27 @@ export interface Breakdown {
 
 const MAX_SHARES = 20
 
-/** @param isListed whether a name may have a share of its own; the others are summed */
+/** Returns all requests of a part of the traffic: denials, too, which its total leaves out. */
+export function allRequests({ total, denied }: Pick<TrafficCounts, 'total' | 'denied'>): number {
+  return total + denied
+}
+
+/** Returns what was refused of a part of the traffic, by a limit or a denial. */
+export function allRefused({ blocked, denied }: Pick<TrafficCounts, 'blocked' | 'denied'>): number {
+  return blocked + denied
+}
+
+/**
+ * @param isListed whether a name may have a share of its own; the others are summed
+ * @param measure what the order is by; names with none of it are left out
+ */
 export function breakdown<Counts extends TrafficCounts>(
   traffic: readonly Counts[],
   nameFor: (counts: Counts) => string,
   isListed: (name: string) => boolean = () => true,
+  measure: (counts: TrafficCounts) => number = allRequests,
 ): Breakdown {
-  const shares = busiest(traffic, nameFor, ({ total, denied }) => total + denied)
+  const shares = busiest(traffic, nameFor, measure)
   const listed = shares.filter(({ name }) => isListed(name)).slice(0, MAX_SHARES)
   const names = new Set(listed.map(({ name }) => name))
   return { shares: listed, other: sumTraffic(shares.filter(({ name }) => !names.has(name))) }

@@ -5,7 +5,8 @@ import { CLIENT_SUMS, type ClientCounts, clientEventCounts, NO_REQUESTS } from '
 import { type EventFilter, Parameters } from './filter.js'
 import { clientCondition, findFiltered } from './find-clients.js'
 import type { Period } from './period.js'
-import { type LogSnapshot, type Report, windowFor } from './report.js'
+import type { LogSnapshot, Report } from './report.js'
+import { type ReportWindow, windowFor } from './report-window.js'
 import { countTraffic } from './traffic.js'
 
 /** What a rule decided, or what the client of an override requested, in equal times before and after a change. */
@@ -49,7 +50,7 @@ export async function readOverrideEffects(
   // The requests of a client are read from the events.
   const times = (changedMs: number, nowMs: number) => wholeTimes(changedMs, nowMs, MINUTE_MS, MAX_MINUTES)
   return readEffects(snapshot, ofOverrides, times, ({ name }, { startMs }) =>
-    findFiltered(snapshot, { ...others, key: name }, (snapshot.nowMs - startMs) / DAY_MS),
+    findFiltered(snapshot, { ...others, key: name }, { since: startMs }),
   )
 }
 
@@ -103,14 +104,18 @@ const LATEST = 1_000
 const MAX_CHANGES = 50
 
 /** Reads the latest changes of a window, the newest first; 50 at most. Bans are left out: there may be very many. */
-export function readRecentChanges({ query, dialect, nowMs }: LogSnapshot, days: number): Promise<RecentChange[]> {
+export function readRecentChanges(
+  { query, dialect, nowMs }: LogSnapshot,
+  window: ReportWindow,
+): Promise<RecentChange[]> {
   const table = dialect.table('rate_limit_change')
+  const { startMs, endMs } = windowFor(window, nowMs)
   return query<RecentChange>(
     `SELECT id, ${dialect.toMs('changed_at')} AS at_ms, entity, name, action, actor
      FROM (SELECT * FROM ${table} ORDER BY id DESC LIMIT ${LATEST}) AS latest
-     WHERE source <> 'ban' AND changed_at >= ${dialect.fromMs('$1')} AND changed_at <= ${dialect.fromMs('$2')}
+     WHERE source <> 'ban' AND changed_at >= ${dialect.fromMs('$1')} AND changed_at < ${dialect.fromMs('$2')}
      ORDER BY id DESC LIMIT ${MAX_CHANGES}`,
-    [windowFor(days, nowMs).startMs, nowMs],
+    [startMs, Math.min(endMs, nowMs + 1)],
   )
 }
 
@@ -136,7 +141,7 @@ export function clientEffect({ client, atMs }: ClientEffectOptions): Report<Clie
     const { query, dialect, nowMs } = snapshot
     const span_ms = Math.max(0, Math.min(DAY_MS, nowMs - atMs))
     const startMs = atMs - span_ms
-    const isTheirs = await clientCondition(snapshot, client, Math.max(1, nowMs - startMs) / DAY_MS)
+    const isTheirs = await clientCondition(snapshot, client, { since: Math.max(0, startMs) })
     const parameters = new Parameters()
     const at = dialect.fromMs(parameters.add(atMs))
     const rows = await query<ClientCounts & { readonly is_after: number }>(

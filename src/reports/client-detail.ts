@@ -24,14 +24,12 @@ import {
   toCoverage,
   toLogged,
   validateAtLeastOne,
-  validateDays,
 } from './report.js'
+import { type ReportWindow, toWindow, type WindowOptions, windowDays } from './report-window.js'
 
-export interface ClientDetailOptions {
+export interface ClientDetailOptions extends WindowOptions {
   /** The client as `getTopClients` spells it, `ip:203.0.113.7`, `user:7`, or a network: `ip:203.0.113.0/24`. */
   readonly client: string
-  /** The length of the window: a number of days above 0; 7 unless given. */
-  readonly days?: number | undefined
   /** The most events to list: a whole number, 1 or more; 50 unless given. */
   readonly recent?: number | undefined
 }
@@ -90,19 +88,19 @@ export interface ClientEvent extends RecentEvent {
 const MAX_PATHS = 20
 
 /** Reports on one client. A client that is not in the log is no error: it has zeros, nulls and empty lists. */
-export function clientDetail({ client, days = 7, recent = 50 }: ClientDetailOptions): Report<ClientDetail> {
+export function clientDetail({ client, recent = 50, ...options }: ClientDetailOptions): Report<ClientDetail> {
   if (typeof client !== 'string') {
     throw new InvalidSettingError(`Option "client" is ${String(client)}: give a client such as ip:203.0.113.7`)
   }
-  validateDays(days)
+  const window = toWindow(options, 7)
   validateAtLeastOne('recent', recent)
   const spelled = storable(client, MAX_KEY_LENGTH)
   return async (snapshot) => {
     const stored = storable(toLogged(snapshot, spelled), MAX_KEY_LENGTH)
     // The empty client stands for all those that the log does not know.
-    const isTheirs = stored === '' ? () => 'false' : await clientCondition(snapshot, stored, days)
+    const isTheirs = stored === '' ? () => 'false' : await clientCondition(snapshot, stored, window)
     const [bars, by_path, recent_events, overrides] = await Promise.all([
-      readBars(snapshot, isTheirs, days),
+      readBars(snapshot, isTheirs, window),
       readPaths(snapshot, isTheirs),
       readEvents(snapshot, isTheirs, recent),
       readClientOverrides(snapshot, [stored, spelled]),
@@ -111,13 +109,13 @@ export function clientDetail({ client, days = 7, recent = 50 }: ClientDetailOpti
       bars.length === 0 ? null : clampedIsoTime(choose(...bars.map((bar) => bar[moment])))
     return {
       client: stored,
-      days,
+      days: windowDays(window, snapshot.nowMs),
       ...sumRequests(bars),
       first_seen: seen('first_ms', Math.min),
       last_seen: seen('last_ms', Math.max),
       by_policy: await readPolicies(snapshot, isTheirs, bars),
       by_path,
-      timeline: toTimeline(snapshot, days, bars),
+      timeline: toTimeline(snapshot, window, bars),
       recent_events,
       ...overrides,
       ...toCoverage(snapshot),
@@ -136,9 +134,9 @@ interface PolicyBar extends PolicyCounts {
 async function readBars(
   { query, dialect, nowMs }: LogSnapshot,
   isTheirs: ClientCondition,
-  days: number,
+  window: ReportWindow,
 ): Promise<PolicyBar[]> {
-  const { barMs } = barsFor(CHART_BARS, days, nowMs)
+  const { barMs } = barsFor(CHART_BARS, window, nowMs)
   const parameters = new Parameters()
   const counted = `SELECT ${POLICY} AS policy, ${dialect.toMinute('"timestamp"')} / ${barMs / MINUTE_MS} AS bar,
       ${dialect.toMs('"timestamp"')} AS at_ms, ${clientEventCounts()}
@@ -150,8 +148,8 @@ async function readBars(
   )
 }
 
-function toTimeline({ nowMs }: LogSnapshot, days: number, counted: readonly PolicyBar[]): ClientTimeline {
-  const { barMs, starts } = barsFor(CHART_BARS, days, nowMs)
+function toTimeline({ nowMs }: LogSnapshot, window: ReportWindow, counted: readonly PolicyBar[]): ClientTimeline {
+  const { barMs, starts } = barsFor(CHART_BARS, window, nowMs)
   const bars = new Map<number, ClientCounts>()
   for (const { bar, ...counts } of counted) {
     bars.set(bar * barMs, sumRequests([counts, bars.get(bar * barMs) ?? NO_REQUESTS]))

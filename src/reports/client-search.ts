@@ -6,7 +6,8 @@ import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import { MINUTE_MS } from '../ground/time/clock.js'
 import { CooperativeYield } from '../ground/time/cooperative-yield.js'
 import { DAY_SPAN } from '../log/rollups/counting.js'
-import { type LogSnapshot, windowFor } from './report.js'
+import type { LogSnapshot } from './report.js'
+import { type ReportWindow, windowFor } from './report-window.js'
 
 /** What a search text may mean. */
 export interface ClientSearch {
@@ -165,8 +166,11 @@ export async function collectKeys(
 }
 
 /** Reads the names of all rules that decided about requests of a window, or may have. */
-export async function readRuleNames({ query, dialect, nowMs, sums }: LogSnapshot, days: number): Promise<string[]> {
-  const firstDay = Math.floor(windowFor(days, nowMs).startMs / (DAY_SPAN * MINUTE_MS))
+export async function readRuleNames(
+  { query, dialect, nowMs, sums }: LogSnapshot,
+  window: ReportWindow,
+): Promise<string[]> {
+  const firstDay = Math.floor(windowFor(window, nowMs).startMs / (DAY_SPAN * MINUTE_MS))
   const rows = await query<{ name: string }>(
     `SELECT DISTINCT rule_name AS name FROM ${dialect.table('rate_limit_traffic_rollup')}
        WHERE span = ${DAY_SPAN} AND bucket >= $1

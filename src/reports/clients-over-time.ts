@@ -7,6 +7,7 @@ import { conditionFor, duringPeriod, readSplit, type SplitQueries, TURNED_AWAY_E
 import { type BarLengths, type Bars, barsFor } from './over-time.js'
 import { type SplitPeriod, splitPeriod } from './period.js'
 import type { LogSnapshot } from './report.js'
+import type { ReportWindow } from './report-window.js'
 
 /** When a client was refused, by a limit or a denial: without gaps, oldest first. The first bar begins at or before the window. */
 export interface RefusedOverTime {
@@ -35,12 +36,12 @@ const NONE: Refusals = { over_limit: 0, denied: 0 }
 /** Reads when some clients were refused. The rollup of clients has no other fields of a request, so a filter reads the events. */
 export async function readRefusedOverTime(
   snapshot: LogSnapshot,
-  days: number,
+  window: ReportWindow,
   filter: EventFilter,
   clients: readonly string[],
 ): Promise<ReadonlyMap<string, RefusedOverTime>> {
   if (clients.length === 0) return new Map()
-  const bars = barsFor(CLIENT_BARS, days, snapshot.nowMs)
+  const bars = barsFor(CLIENT_BARS, window, snapshot.nowMs)
   const bar = `minute / ${bars.barMs / MINUTE_MS}`
   const select = (minutes: string) =>
     `SELECT client, ${bar} AS bar, SUM(over_limit) AS over_limit, SUM(denied) AS denied

@@ -10,7 +10,8 @@ import { type RefusedOverTime, readRefusedOverTime } from './clients-over-time.j
 import { type EventFilter, filtered, isFiltering, Parameters } from './filter.js'
 import { type LatestRequests, latestRequests } from './latest-requests.js'
 import { conditionFor, duringPeriod, TURNED_AWAY_EVENTS } from './logged-events.js'
-import { type LogSnapshot, windowFor } from './report.js'
+import type { LogSnapshot } from './report.js'
+import { type ReportWindow, windowFor } from './report-window.js'
 import { type ClientMeasure, countClients, rankClients, type TopClient } from './top-clients.js'
 import { groupAddresses, rankNetworks, type TopNetwork, topNetworks } from './top-networks.js'
 
@@ -34,22 +35,22 @@ const MAX_NEIGHBOURS = 12
 
 export async function readListedClients(
   snapshot: LogSnapshot,
-  days: number,
+  window: ReportWindow,
   filter: EventFilter,
   { by }: Listing,
   limit: number,
 ): Promise<readonly ListedClient[]> {
   const clients = isFiltering(filter)
-    ? await topFilteredClients(snapshot, days, filter, by, limit)
+    ? await topFilteredClients(snapshot, window, filter, by, limit)
     : await countClients(
         snapshot,
-        days,
-        (await rankClients(snapshot, days, by, CANDIDATES)).filter(createRoom()).slice(0, limit),
+        window,
+        (await rankClients(snapshot, window, by, CANDIDATES)).filter(createRoom()).slice(0, limit),
       )
   const names = clients.map(({ client }) => client)
   const [latest, overTime] = await Promise.all([
-    latestRequests(clients, days)(snapshot),
-    readRefusedOverTime(snapshot, days, filter, names),
+    latestRequests(clients, window)(snapshot),
+    readRefusedOverTime(snapshot, window, filter, names),
   ])
   return clients.flatMap((counts) => {
     const [refused, requested] = [overTime.get(counts.client), latest.get(counts.client)]
@@ -79,13 +80,13 @@ export const networkAround = rememberClients((client) => {
 
 export async function readListedNetworks(
   snapshot: LogSnapshot,
-  days: number,
+  window: ReportWindow,
   filter: EventFilter,
   { by }: Listing,
   limit: number,
 ): Promise<readonly TopNetwork[]> {
-  if (!isFiltering(filter)) return topNetworks({ days, limit, by })(snapshot)
-  const clients = await rankFilteredClients(snapshot, days, filter, by, MAX_GROUPED, true)
+  if (!isFiltering(filter)) return topNetworks({ ...window, limit, by })(snapshot)
+  const clients = await rankFilteredClients(snapshot, window, filter, by, MAX_GROUPED, true)
   return rankNetworks(groupAddresses([], clients), by, limit)
 }
 
@@ -100,7 +101,7 @@ interface CountedClient extends ClientCounts {
  */
 async function rankFilteredClients(
   { query, dialect, nowMs }: LogSnapshot,
-  days: number,
+  window: ReportWindow,
   filter: EventFilter,
   by: ClientMeasure,
   limit: number,
@@ -112,7 +113,7 @@ async function rankFilteredClients(
   return query<CountedClient>(
     `SELECT client, ${CLIENT_SUMS} FROM (
        SELECT ${CLIENT} AS client, ${clientEventCounts()} FROM ${dialect.table('rate_limit_event')}
-       WHERE ${isRanked}${duringPeriod(dialect, windowFor(days, nowMs), parameters)}${filtered(dialect, filter, parameters)}
+       WHERE ${isRanked}${duringPeriod(dialect, windowFor(window, nowMs), parameters)}${filtered(dialect, filter, parameters)}
      ) AS events WHERE client <> '' GROUP BY client HAVING ${measure} > 0
      ORDER BY ${measure} DESC, ${dialect.bytewise('client')} LIMIT ${parameters.add(limit)}`,
     parameters.values,
@@ -122,18 +123,18 @@ async function rankFilteredClients(
 /** Reports the clients whose requests pass a filter, by all that passes it. */
 async function topFilteredClients(
   snapshot: LogSnapshot,
-  days: number,
+  window: ReportWindow,
   filter: EventFilter,
   by: ClientMeasure,
   limit: number,
 ): Promise<readonly TopClient[]> {
-  const candidates = await rankFilteredClients(snapshot, days, filter, by, CANDIDATES)
+  const candidates = await rankFilteredClients(snapshot, window, filter, by, CANDIDATES)
   if (candidates.length === 0) return []
   const hasRoom = createRoom()
   const ranked = candidates.filter(({ client }) => hasRoom(client)).slice(0, limit)
   const { query, dialect, nowMs } = snapshot
   const names = ranked.map(({ client }) => client)
-  const rules = await readRuleNames(snapshot, days)
+  const rules = await readRuleNames(snapshot, window)
   const parameters = new Parameters()
   const keys = await keysToLookUp(rules, names)
   const isOfKeys =
@@ -141,7 +142,7 @@ async function topFilteredClients(
   const rows = await query<PolicyCounts & { readonly client: string }>(
     `SELECT client, policy, ${CLIENT_SUMS} FROM (
        SELECT ${CLIENT} AS client, ${POLICY} AS policy, ${clientEventCounts()} FROM ${dialect.table('rate_limit_event')}
-       WHERE ${isOfKeys}${duringPeriod(dialect, windowFor(days, nowMs), parameters)}${filtered(dialect, filter, parameters)}
+       WHERE ${isOfKeys}${duringPeriod(dialect, windowFor(window, nowMs), parameters)}${filtered(dialect, filter, parameters)}
      ) AS events WHERE ${dialect.isOneOf('client', parameters.add(JSON.stringify(names)), 'text')} GROUP BY client, policy`,
     parameters.values,
   )

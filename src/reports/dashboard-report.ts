@@ -1,5 +1,5 @@
 import { CooperativeYield } from '../ground/time/cooperative-yield.js'
-import { type Breakdown, breakdown, sumTraffic, type TrafficCounts } from './breakdown.js'
+import { allRefused, allRequests, type Breakdown, breakdown, sumTraffic, type TrafficCounts } from './breakdown.js'
 import {
   type ChangeEffect,
   type RecentChange,
@@ -22,7 +22,16 @@ import { type OverTime, readOverTime } from './over-time.js'
 import type { Period } from './period.js'
 import type { Offender } from './ranking.js'
 import { rankOffenders } from './ranking.js'
-import { type LogSnapshot, type Report, validateDays, windowBefore, windowFor } from './report.js'
+import type { LogSnapshot, Report } from './report.js'
+import {
+  hasEnded,
+  type ReportWindow,
+  toWindow,
+  type WindowOptions,
+  windowBefore,
+  windowDays,
+  windowFor,
+} from './report-window.js'
 import type { TopNetwork } from './top-networks.js'
 import { countTraffic, type RuleHitCount, readTraffic, type TrafficSummary, toRuleHits, toSummary } from './traffic.js'
 
@@ -60,7 +69,8 @@ export interface DashboardReport extends Listing {
   readonly by_path: Breakdown
   readonly by_method: Breakdown
   readonly over_time: OverTime
-  readonly near_limit: NearLimit
+  /** Undefined where the window has ended: it is about the present. */
+  readonly near_limit: NearLimit | undefined
   /** Of rules and overrides within the window, the newest first. */
   readonly changes: readonly RecentChange[]
   /** Of the rules that changed last. */
@@ -71,34 +81,37 @@ export interface DashboardReport extends Listing {
   readonly unknown_paths: number
 }
 
-interface DashboardReportOptions {
-  readonly days: number
+interface DashboardReportOptions extends WindowOptions {
   readonly filter?: ReportFilter | undefined
   readonly listing?: Listing | undefined
+  /** Whether rules, paths and methods are listed by what was refused, and only those with refusals. */
+  readonly onlyRefused?: boolean | undefined
   /** Whether to read `top_offenders`, which takes a quarter of the time. */
   readonly hasOffenders?: boolean | undefined
 }
 
 const MAX_ROWS = 20
-const TODAY = 1
+const TODAY: ReportWindow = { days: 1 }
 
 /** Reports what the dashboard shows, as of one moment: its numbers agree with each other. */
 export function dashboardReport({
-  days,
   filter: input = {},
   listing = DEFAULT_LISTING,
+  onlyRefused = false,
   hasOffenders = false,
+  ...options
 }: DashboardReportOptions): Report<DashboardReport> {
-  validateDays(days)
+  const window = toWindow(options, 7)
   return async (snapshot) => {
     const { nowMs } = snapshot
-    const filter = await findFiltered(snapshot, input, days)
-    const summary = async (length: number, period = windowFor(length, nowMs)) =>
-      toWindow(length, await countTraffic(snapshot, period, filter))
+    const days = windowDays(window, nowMs)
+    const filter = await findFiltered(snapshot, input, window)
+    const summary = async (its: ReportWindow, period = windowFor(its, nowMs)) =>
+      toWindowSummary(windowDays(its, nowMs), await countTraffic(snapshot, period, filter))
     const isByNetwork = listing.group === 'network'
     const { path, ...others } = filter
     // A window of one day is the present day's.
-    const unlessToday = async (period?: Period) => (days === TODAY ? undefined : summary(TODAY, period))
+    const unlessToday = async (period?: Period) => (window.days === TODAY.days ? undefined : summary(TODAY, period))
     // The list of clients comes first: its statements follow one another, and the others run meanwhile.
     const [
       top_clients,
@@ -112,16 +125,16 @@ export function dashboardReport({
       near_limit,
       changes,
     ] = await Promise.all([
-      isByNetwork ? [] : readListedClients(snapshot, days, filter, listing, MAX_ROWS),
-      isByNetwork ? readListedNetworks(snapshot, days, filter, listing, MAX_ROWS) : [],
-      readTraffic(snapshot, windowFor(days, nowMs), others),
+      isByNetwork ? [] : readListedClients(snapshot, window, filter, listing, MAX_ROWS),
+      isByNetwork ? readListedNetworks(snapshot, window, filter, listing, MAX_ROWS) : [],
+      readTraffic(snapshot, windowFor(window, nowMs), others),
       unlessToday(),
-      summary(days, windowBefore(days, nowMs)),
+      summary(window, windowBefore(window, nowMs)),
       unlessToday(windowBefore(TODAY, nowMs)),
-      hasOffenders ? readOffenders(snapshot, days, filter) : [],
-      readOverTime(snapshot, days, filter),
-      nearLimit(filter)(snapshot),
-      readRecentChanges(snapshot, days),
+      hasOffenders ? readOffenders(snapshot, window, filter) : [],
+      readOverTime(snapshot, window, filter),
+      hasEnded(window, nowMs) ? undefined : nearLimit(filter)(snapshot),
+      readRecentChanges(snapshot, window),
     ])
     // There may be thousands of rules, and of paths.
     const slices = new CooperativeYield()
@@ -132,17 +145,20 @@ export function dashboardReport({
     await slices.pause()
     const traffic = path === undefined ? anyPath : anyPath.filter((counts) => counts.path.startsWith(path))
     const counts = sumTraffic(traffic)
-    const window = toWindow(days, counts)
-    const by_rule = await inSlice(() => breakdown(traffic, ({ rule_name }) => rule_name))
+    const sums = toWindowSummary(days, counts)
+    const isListed = () => true
+    const measure = onlyRefused ? allRefused : allRequests
+    const by_rule = await inSlice(() => breakdown(traffic, ({ rule_name }) => rule_name, isListed, measure))
     // The rollups count paths for which they had no room under the empty path.
     const by_path = await inSlice(() =>
       breakdown(
         traffic,
         ({ path }) => path,
         (path) => path !== '',
+        measure,
       ),
     )
-    const by_method = await inSlice(() => breakdown(traffic, ({ method }) => method))
+    const by_method = await inSlice(() => breakdown(traffic, ({ method }) => method, isListed, measure))
     const rule_hits = await inSlice(() => toRuleHits(traffic, MAX_ROWS))
     const rules = new Set(by_rule.shares.map(({ name }) => name))
     const [rule_effects, override_effects] = await Promise.all([
@@ -153,8 +169,8 @@ export function dashboardReport({
       ...listing,
       days,
       filter: input,
-      today: today ?? window,
-      window,
+      today: today ?? sums,
+      window: sums,
       before: { today: todayWasBefore ?? windowWasBefore, window: windowWasBefore },
       top_clients,
       top_networks,
@@ -179,14 +195,18 @@ export function dashboardReport({
   }
 }
 
-function toWindow(days: number, counts: TrafficCounts): WindowSummary {
+function toWindowSummary(days: number, counts: TrafficCounts): WindowSummary {
   return { ...toSummary(days, counts), would_block: counts.would_block }
 }
 
 /** Ranks keys. The rollup of keys has no other fields of a request, so a filter reads the events. */
-async function readOffenders(snapshot: LogSnapshot, days: number, filter: EventFilter): Promise<readonly Offender[]> {
-  const period = windowFor(days, snapshot.nowMs)
-  if (!isFiltering(filter)) return rankOffenders(snapshot, period, { limit: MAX_ROWS, atLeast: 1 })
+async function readOffenders(
+  snapshot: LogSnapshot,
+  window: ReportWindow,
+  filter: EventFilter,
+): Promise<readonly Offender[]> {
+  const period = windowFor(window, snapshot.nowMs)
+  if (!isFiltering(filter)) return rankOffenders(snapshot, window, { limit: MAX_ROWS, atLeast: 1 })
   const { query, dialect } = snapshot
   const parameters = new Parameters()
   return query<Offender>(

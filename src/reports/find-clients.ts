@@ -15,7 +15,8 @@ import {
 import { type ClientSearch, collectKeys, keysToLookUp, parseClientSearch, readRuleNames } from './client-search.js'
 import { type EventFilter, filtered, inRange, type Parameters, type ReportFilter } from './filter.js'
 import { duringPeriod, readSplit } from './logged-events.js'
-import { type LogSnapshot, type Report, toLogged, validateAtLeastOne, validateDays, windowFor } from './report.js'
+import { type LogSnapshot, type Report, toLogged, validateAtLeastOne } from './report.js'
+import { type ReportWindow, toWindow, type WindowOptions, windowFor } from './report-window.js'
 
 /** A client that a search text may mean. */
 export interface FoundClient extends ClientCounts {
@@ -25,11 +26,9 @@ export interface FoundClient extends ClientCounts {
   readonly is_exact: boolean
 }
 
-interface FindClientsOptions {
+interface FindClientsOptions extends WindowOptions {
   /** An address, a network, a user's id, a client or a key, in any spelling. */
   readonly text: string
-  /** The length of the window: a number of days above 0; 7 unless given. */
-  readonly days?: number | undefined
   /** The most clients to return: a whole number, 1 or more; 20 unless given. */
   readonly limit?: number | undefined
 }
@@ -42,22 +41,22 @@ const MAX_NEIGHBOURS = 1_000
  * Finds the clients that a text may mean: `203.0.113.50`, `ip:203.0.113.50`, `user:7`, `7`, `2001:db8::1`,
  * `203.0.113.0/24`, `rule:login:203.0.113.50`. Those that it spells are first, then those with the most requests.
  */
-export function findClients({ text, days = 7, limit = 20 }: FindClientsOptions): Report<readonly FoundClient[]> {
+export function findClients({ text, limit = 20, ...options }: FindClientsOptions): Report<readonly FoundClient[]> {
   if (typeof text !== 'string') {
     throw new InvalidSettingError(`Option "text" is ${String(text)}: give a client such as 203.0.113.7`)
   }
-  validateDays(days)
+  const window = toWindow(options, 7)
   validateAtLeastOne('limit', limit)
   return async (snapshot) => {
     const search = parseClientSearch(storable(text.trim(), MAX_KEY_LENGTH), snapshot.privacy)
     if (search === undefined) return []
     const [ofKeys, inRanges] = await Promise.all([
-      clientsOfKeys(snapshot, await collectKeys(await readRuleNames(snapshot, days), [], search), days),
-      clientsInRange(snapshot, search, days),
+      clientsOfKeys(snapshot, await collectKeys(await readRuleNames(snapshot, window), [], search), window),
+      clientsInRange(snapshot, search, window),
     ])
     const exact = new Set(search.clients)
     const names = [...new Set([...exact, ...search.networks, ...ofKeys, ...inRanges])].filter((name) => name !== '')
-    const counts = await readClientCounts(snapshot, windowFor(days, snapshot.nowMs), names)
+    const counts = await readClientCounts(snapshot, windowFor(window, snapshot.nowMs), names)
     return names
       .map((client) => ({ client, is_exact: exact.has(client), ...sumRequests(counts.get(client) ?? []) }))
       .filter(({ is_exact, requests }) => is_exact || requests > 0)
@@ -75,9 +74,9 @@ export function findClients({ text, days = 7, limit = 20 }: FindClientsOptions):
 async function clientsOfKeys(
   { query, dialect, nowMs }: LogSnapshot,
   keys: readonly string[],
-  days: number,
+  window: ReportWindow,
 ): Promise<string[]> {
-  const { startMs, endMs } = windowFor(days, nowMs)
+  const { startMs, endMs } = windowFor(window, nowMs)
   const table = dialect.table('rate_limit_event')
   const isWithin = `"timestamp" >= ${dialect.fromMs('$2')} AND "timestamp" < ${dialect.fromMs('$3')}`
   const key = dialect.jsonField(0, 'text')
@@ -102,11 +101,11 @@ async function clientsOfKeys(
 async function clientsInRange(
   snapshot: LogSnapshot,
   { range, isMeant }: ClientSearch,
-  days: number,
+  window: ReportWindow,
 ): Promise<string[]> {
   if (range === undefined) return []
   const { dialect, nowMs } = snapshot
-  const split = splitForClients(snapshot, windowFor(days, nowMs))
+  const split = splitForClients(snapshot, windowFor(window, nowMs))
   const isBetween = (client: string, parameters: Parameters) =>
     `${dialect.bytewise(client)} >= ${parameters.add(range.from)} AND ${dialect.bytewise(client)} < ${parameters.add(range.to)}`
   const rows = await readSplit<{ client: string; requests: number }>(snapshot, split, {
@@ -129,12 +128,19 @@ async function clientsInRange(
 const MAX_CLIENTS = 250
 
 /** Finds the clients that a filter means: `203.0.113.50` under all rules, `203.0.113.0/24` with its clients. */
-export async function findFiltered(snapshot: LogSnapshot, filter: ReportFilter, days: number): Promise<EventFilter> {
+export async function findFiltered(
+  snapshot: LogSnapshot,
+  filter: ReportFilter,
+  window: ReportWindow,
+): Promise<EventFilter> {
   const { key } = filter
   if (key !== undefined && splitKey(key).rule !== undefined) return { ...filter, key: toLogged(snapshot, key) }
   const search = key === undefined ? undefined : parseClientSearch(key, snapshot.privacy)
   if (search === undefined) return filter
-  const [rules, inRange] = await Promise.all([readRuleNames(snapshot, days), clientsInRange(snapshot, search, days)])
+  const [rules, inRange] = await Promise.all([
+    readRuleNames(snapshot, window),
+    clientsInRange(snapshot, search, window),
+  ])
   const clients = [...new Set([...search.clients, ...search.networks, ...inRange.slice(0, MAX_CLIENTS)])]
   const keys = await keysToLookUp(rules, clients, search)
   return { ...filter, found: { clients: JSON.stringify(clients), keys: keys && JSON.stringify(keys) } }
@@ -148,19 +154,23 @@ export type ClientCondition = (parameters: Parameters) => string
  *
  * @param client as the log has it; a network stands for its busiest clients
  */
-export async function clientCondition(snapshot: LogSnapshot, client: string, days: number): Promise<ClientCondition> {
+export async function clientCondition(
+  snapshot: LogSnapshot,
+  client: string,
+  window: ReportWindow,
+): Promise<ClientCondition> {
   const { dialect, nowMs } = snapshot
-  const window = windowFor(days, nowMs)
+  const period = windowFor(window, nowMs)
   if (isNetwork(client)) {
-    const filter = await findFiltered(snapshot, { key: client }, days)
-    return (parameters) => `${duringPeriod(dialect, window, parameters)}${filtered(dialect, filter, parameters)}`
+    const filter = await findFiltered(snapshot, { key: client }, window)
+    return (parameters) => `${duringPeriod(dialect, period, parameters)}${filtered(dialect, filter, parameters)}`
   }
   // A client that was cut has a key of which more may have been kept.
   const keys =
-    client.length < MAX_KEY_LENGTH ? await keysToLookUp(await readRuleNames(snapshot, days), [client]) : undefined
+    client.length < MAX_KEY_LENGTH ? await keysToLookUp(await readRuleNames(snapshot, window), [client]) : undefined
   return (parameters) => {
     const isOfKeys =
       keys === undefined ? '' : `${dialect.isOneOf('key', parameters.add(JSON.stringify(keys)), 'text')} AND `
-    return `${isOfKeys}${duringPeriod(dialect, window, parameters)} AND (${CLIENT}) = ${parameters.add(client)}`
+    return `${isOfKeys}${duringPeriod(dialect, period, parameters)} AND (${CLIENT}) = ${parameters.add(client)}`
   }
 }

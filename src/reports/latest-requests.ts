@@ -3,7 +3,8 @@ import { compareBytes } from './breakdown.js'
 import { keysForClient } from './client-search.js'
 import { Parameters } from './filter.js'
 import { duringPeriod } from './logged-events.js'
-import { type LogSnapshot, type Report, validateDays, windowFor } from './report.js'
+import type { LogSnapshot, Report } from './report.js'
+import { type ReportWindow, windowFor } from './report-window.js'
 import type { TopClient } from './top-clients.js'
 
 /** How many of the latest events of a key are read, and how many paths of a client are returned. */
@@ -24,9 +25,8 @@ export interface LatestRequests {
  */
 export function latestRequests(
   clients: readonly Pick<TopClient, 'client' | 'policies'>[],
-  days: number,
+  window: ReportWindow,
 ): Report<ReadonlyMap<string, LatestRequests>> {
-  validateDays(days)
   return async (snapshot) => {
     const keys = clients.map(({ client, policies }) =>
       keysForClient(
@@ -34,7 +34,7 @@ export function latestRequests(
         policies.map(({ policy }) => policy),
       ),
     )
-    const events = await readLatest(snapshot, [...new Set(keys.flat())], days)
+    const events = await readLatest(snapshot, [...new Set(keys.flat())], window)
     return new Map(
       clients.map(({ client }, index) => {
         const ofKeys = (keys[index] ?? []).flatMap((key) => events.get(key) ?? [])
@@ -58,7 +58,7 @@ type EventFields = readonly [path: string, method: string, client: string, atMs:
 async function readLatest(
   { query, dialect, nowMs }: LogSnapshot,
   keys: readonly string[],
-  days: number,
+  window: ReportWindow,
 ): Promise<ReadonlyMap<string, readonly LatestEvent[]>> {
   const key = dialect.jsonField(0, 'text')
   const parameters = new Parameters()
@@ -68,7 +68,7 @@ async function readLatest(
        SELECT ${dialect.rowsAsJson('path, method, client, at_ms, allowed')} FROM (
          SELECT path, method, allowed, ${dialect.toMs('"timestamp"')} AS at_ms, ${CLIENT} AS client
          FROM ${dialect.table('rate_limit_event')}
-         WHERE key = ${key} AND ${duringPeriod(dialect, windowFor(days, nowMs), parameters)}
+         WHERE key = ${key} AND ${duringPeriod(dialect, windowFor(window, nowMs), parameters)}
          ORDER BY "timestamp" DESC, id DESC LIMIT ${LATEST}
        ) AS latest
      ) AS events FROM ${listed}`,

@@ -1,7 +1,6 @@
 /** Lists the events of the log, the newest first, page by page. */
 import type { SqlValue } from '../database/dialect.js'
 import { InvalidSettingError } from '../ground/errors.js'
-import { DAY_MS } from '../ground/time/clock.js'
 import type { EventOutcome } from '../log/event.js'
 import { CLIENT, OUTCOME, POLICY } from '../log/event-sql.js'
 import { keysToLookUp, parseClientSearch, readRuleNames } from './client-search.js'
@@ -48,8 +47,6 @@ export interface ListedEvent extends EventPosition {
 const COLUMNS = `id, "timestamp" AS "timestampMs", key, ip_address, client_ip, user_id, path, method, rule_name, allowed,
   count, "limit", (${CLIENT}) AS client, (${POLICY}) AS policy, (${OUTCOME}) AS outcome`
 export const NEWEST_FIRST = 'ORDER BY "timestamp" DESC, id DESC'
-/** Longer than any log. */
-const ALL_DAYS = 36_500
 
 /**
  * Lists the events that pass a filter.
@@ -100,8 +97,7 @@ async function findClient(snapshot: LogSnapshot, { client, sinceMs }: ListedFilt
       `Option "client" is ${JSON.stringify(client)}, which the log does not tell: give ip:203.0.113.7 or user:7`,
     )
   }
-  const days = sinceMs === undefined ? ALL_DAYS : (snapshot.nowMs - sinceMs) / DAY_MS
-  const rules = await readRuleNames(snapshot, days)
+  const rules = await readRuleNames(snapshot, { since: Math.max(0, sinceMs ?? 0) })
   // An address of IPv6 is counted by its network.
   const clients = [...search.clients, ...search.networks]
   return { clients, keys: await keysToLookUp(rules, clients, search) }

@@ -12,9 +12,8 @@ import {
   toCoverage,
   toLogged,
   validateAtLeastOne,
-  validateDays,
-  windowFor,
 } from './report.js'
+import { type ReportWindow, toWindow, type WindowOptions, windowDays, windowFor } from './report-window.js'
 import { blockRate } from './traffic.js'
 
 export interface OffenderDetail extends Coverage {
@@ -65,10 +64,8 @@ export interface KeyDetail extends OffenderDetail {
   readonly recent_events: readonly KeyEvent[]
 }
 
-export interface OffenderDetailOptions {
+export interface OffenderDetailOptions extends WindowOptions {
   readonly key: string
-  /** The length of the window: a number of days above 0; 7 unless given. */
-  readonly days?: number | undefined
   /** The most events to list: a whole number, 1 or more; 50 unless given. */
   readonly recent?: number | undefined
 }
@@ -85,28 +82,28 @@ export function offenderDetail(options: OffenderDetailOptions): Report<OffenderD
 }
 
 /** The same, for the page of a key. */
-export function keyDetail({ key, days = 7, recent = 50 }: OffenderDetailOptions): Report<KeyDetail> {
+export function keyDetail({ key, recent = 50, ...options }: OffenderDetailOptions): Report<KeyDetail> {
   if (typeof key !== 'string') {
     throw new InvalidSettingError(`Option "key" is ${String(key)}: give a key of the event log, such as ip:203.0.113.7`)
   }
-  validateDays(days)
+  const window = toWindow(options, 7)
   validateAtLeastOne('recent', recent)
   return async (snapshot) => {
     // The log cuts keys to the length of their column: a longer key would never be found.
     const storedKey = storable(toLogged(snapshot, key), MAX_KEY_LENGTH)
-    const window = windowFor(days, snapshot.nowMs)
-    const { total, blocked, firstMs, lastMs } = await readTotals(snapshot, window, storedKey)
+    const period = windowFor(window, snapshot.nowMs)
+    const { total, blocked, firstMs, lastMs } = await readTotals(snapshot, period, storedKey)
     return {
       key: storedKey,
-      days,
+      days: windowDays(window, snapshot.nowMs),
       total,
       allowed: total - blocked,
       blocked,
       block_rate: blockRate(blocked, total),
       first_seen: firstMs === null ? null : clampedIsoTime(firstMs),
       last_seen: lastMs === null ? null : clampedIsoTime(lastMs),
-      by_path: await readBlockedPaths(snapshot, window, storedKey),
-      recent_events: await readRecentEvents(snapshot, window, storedKey, recent),
+      by_path: await readBlockedPaths(snapshot, period, storedKey),
+      recent_events: await readRecentEvents(snapshot, period, storedKey, recent),
       ...toCoverage(snapshot),
     }
   }
@@ -181,14 +178,16 @@ const LATEST = 20
  * Reports the clients that the latest refused events of some keys were counted for; for a key that was never refused,
  * its latest events. The key alone does not identify a client: a header can spell another client's key.
  */
-export function countedClients(keys: readonly string[], days: number): Report<readonly (readonly CountedClient[])[]> {
-  validateDays(days)
+export function countedClients(
+  keys: readonly string[],
+  window: ReportWindow,
+): Report<readonly (readonly CountedClient[])[]> {
   return async ({ query, dialect, nowMs }) => {
     const latest = (key: string, condition: string) => {
       const parameters = new Parameters()
       return query<CountedClient>(
         `SELECT key, client_ip AS "clientIp", user_id AS "userId" FROM ${dialect.table('rate_limit_event')}
-         WHERE ${duringPeriod(dialect, windowFor(days, nowMs), parameters)} AND key = ${parameters.add(key)}
+         WHERE ${duringPeriod(dialect, windowFor(window, nowMs), parameters)} AND key = ${parameters.add(key)}
            AND outcome <> 'denied'${condition} ORDER BY "timestamp" DESC, id DESC LIMIT ${LATEST}`,
         parameters.values,
       )

@@ -3,9 +3,10 @@ import { eventCounts } from '../log/event-sql.js'
 import { DAY_SPAN, HOUR_SPAN, type Span } from '../log/rollups/counting.js'
 import { NO_TRAFFIC, type TrafficCounts } from './breakdown.js'
 import { type EventFilter, filtered, inRange, isFiltering, Parameters } from './filter.js'
-import { duringPeriod, loggedEvents, openEvents } from './logged-events.js'
+import { duringPeriod, loggedEvents } from './logged-events.js'
 import { type Period, splitPeriod } from './period.js'
-import { type LogSnapshot, windowFor } from './report.js'
+import type { LogSnapshot } from './report.js'
+import { type ReportWindow, windowDays, windowFor } from './report-window.js'
 import { bucketQueries, COUNTS, eventQueries, SUMS } from './traffic.js'
 
 export interface Bar extends TrafficCounts {
@@ -13,7 +14,7 @@ export interface Bar extends TrafficCounts {
   readonly start_ms: number
 }
 
-/** The traffic of a window, bar by bar, without gaps, oldest first. The first bar begins at or before the window. */
+/** The traffic of a window, bar by bar, without gaps, oldest first. The first bar begins at or before the window, and has of a range only what is in it. */
 export interface OverTime {
   /** The length of a bar, in milliseconds: 1 minute, 1 hour, 6 hours, 1 day or 7 days, by the length of the window. */
   readonly bar_ms: number
@@ -36,22 +37,24 @@ export interface Bars {
   readonly barMs: number
   /** The start of each bar, in milliseconds since the epoch. */
   readonly starts: readonly number[]
-  /** From the start of the first bar to the end of the last. */
+  /** What the bars count: whole ones of the last days, and of a range exactly what is in it. */
   readonly period: Period
   /** The longest buckets that bars are made of, in minutes. */
   readonly span: Span
 }
 
-/** Returns the bars of a window; the last one contains the current time. */
-export function barsFor(lengths: BarLengths, days: number, nowMs: number): Bars {
+/** Returns the bars of a window; the last one contains the current time, or the end of a range. */
+export function barsFor(lengths: BarLengths, window: ReportWindow, nowMs: number): Bars {
+  const days = windowDays(window, nowMs)
   const [, barMs] = lengths.find(([most]) => days <= most) ?? [days, LONGEST_BAR_MS]
-  const { startMs } = windowFor(days, nowMs)
+  const { startMs, endMs } = windowFor(window, nowMs)
   const first = Math.floor(startMs / barMs)
-  const last = Math.floor(nowMs / barMs)
+  const last = Math.floor(Math.min(nowMs, endMs - 1) / barMs)
+  const bars = { startMs: first * barMs, endMs: (last + 1) * barMs }
   return {
     barMs,
-    starts: Array.from({ length: last - first + 1 }, (_, index) => (first + index) * barMs),
-    period: { startMs: first * barMs, endMs: (last + 1) * barMs },
+    starts: Array.from({ length: Math.max(0, last - first + 1) }, (_, index) => (first + index) * barMs),
+    period: window.since === undefined ? bars : { startMs, endMs: Math.max(startMs, Math.min(bars.endMs, endMs)) },
     span: barMs < HOUR_MS ? 1 : barMs < DAY_MS ? HOUR_SPAN : DAY_SPAN,
   }
 }
@@ -60,8 +63,12 @@ export function barsFor(lengths: BarLengths, days: number, nowMs: number): Bars 
  * Reads the traffic bar by bar. Without a filter bars of an hour or more come from the trend, which includes events
  * deleted from the log.
  */
-export async function readOverTime(snapshot: LogSnapshot, days: number, filter: EventFilter): Promise<OverTime> {
-  const bars = barsFor(CHART_BARS, days, snapshot.nowMs)
+export async function readOverTime(
+  snapshot: LogSnapshot,
+  window: ReportWindow,
+  filter: EventFilter,
+): Promise<OverTime> {
+  const bars = barsFor(CHART_BARS, window, snapshot.nowMs)
   const { barMs, starts } = bars
   const parameters = new Parameters()
   const bar = `minute / ${barMs / MINUTE_MS}`
@@ -100,11 +107,19 @@ function minutesSql(
       ),
     ].join(' UNION ALL ')
   }
-  const minutes = { from: period.startMs / MINUTE_MS, to: period.endMs / MINUTE_MS }
-  const hours = { from: period.startMs / HOUR_MS, to: period.endMs / HOUR_MS }
-  const added = { buckets: [], wholeMinutes: [], edges: [], dirty: [], minutes }
+  // The trend counts each event as it is folded: none of its hours is out of date.
+  const split = splitPeriod(period, { dirty: [], minutesFrom: Number.POSITIVE_INFINITY, longest: HOUR_SPAN })
   return [
-    `SELECT hour * ${HOUR_SPAN} AS minute, ${COUNTS} FROM ${dialect.table('rate_limit_trend')} WHERE ${inRange('hour', hours, parameters)}`,
-    ...eventQueries(snapshot, openEvents(snapshot, added), {}, parameters, () => `${minute}, ${eventCounts()}`),
+    ...split.buckets.map(
+      (hours) =>
+        `SELECT hour * ${HOUR_SPAN} AS minute, ${COUNTS} FROM ${dialect.table('rate_limit_trend')} WHERE ${inRange('hour', hours, parameters)}`,
+    ),
+    ...eventQueries(
+      snapshot,
+      loggedEvents(snapshot, split),
+      {},
+      parameters,
+      (sign) => `${minute}, ${eventCounts(sign)}`,
+    ),
   ].join(' UNION ALL ')
 }

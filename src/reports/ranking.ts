@@ -1,14 +1,8 @@
 import { compareBytes } from './breakdown.js'
-import { type Period, splitAtPresent } from './period.js'
+import { splitAtPresent } from './period.js'
 import { KEYS_BY_REFUSALS, type Leaders, type Ranked, RankedCounts, type Ranking } from './ranked-counts.js'
-import {
-  type LogSnapshot,
-  type RankingOptions,
-  type Report,
-  validateAtLeastOne,
-  validateDays,
-  windowFor,
-} from './report.js'
+import { type LogSnapshot, type RankingOptions, type Report, validateAtLeastOne } from './report.js'
+import { type ReportWindow, toWindow, windowFor } from './report-window.js'
 
 /** A client that was refused, and its number of refusals. */
 export interface Offender {
@@ -25,10 +19,10 @@ interface RankingBounds {
 /** Returns the most refused keys: the most often first, then by the bytes of the key. */
 export async function rankOffenders(
   snapshot: LogSnapshot,
-  period: Period,
+  window: ReportWindow,
   bounds: RankingBounds,
 ): Promise<readonly Offender[]> {
-  const ranked = await rank(snapshot, KEYS_BY_REFUSALS, period, bounds)
+  const ranked = await rank(snapshot, KEYS_BY_REFUSALS, window, bounds)
   return ranked.map(({ name, count }) => ({ key: name, blocked_count: count }))
 }
 
@@ -44,10 +38,11 @@ export async function rankOffenders(
 export async function rank(
   snapshot: LogSnapshot,
   ranking: Ranking,
-  period: Period,
+  window: ReportWindow,
   { limit, atLeast }: RankingBounds,
 ): Promise<readonly Ranked[]> {
   const { nowMs } = snapshot
+  const period = windowFor(window, nowMs)
   const counts = new RankedCounts(snapshot, ranking, period)
   const { split } = counts
   const { closed: past, open: present } = splitAtPresent(split.buckets, nowMs)
@@ -58,7 +53,8 @@ export async function rank(
     counts.leaders(present, snapshot.closed.sizes.open),
     counts.rest(),
   ])
-  snapshot.closed.used(ranking.name, nowMs - period.startMs, snapshot)
+  // A range moves no further: its hours are read once.
+  if (window.since === undefined) snapshot.closed.used(ranking.name, nowMs - period.startMs, snapshot)
   const recent = new Map(open.counts)
   for (const [name, count] of rest) recent.set(name, (recent.get(name) ?? 0) + count)
   const counted = (name: string) => (closed.counts.get(name) ?? 0) + (recent.get(name) ?? 0)
@@ -93,10 +89,10 @@ function missing(names: ReadonlyMap<string, number>, { counts, others }: Leaders
 }
 
 /** Reports the keys with the most refused requests. */
-export function topOffenders({ days = 7, limit = 100 }: RankingOptions = {}): Report<readonly Offender[]> {
-  validateDays(days)
+export function topOffenders({ limit = 100, ...options }: RankingOptions = {}): Report<readonly Offender[]> {
+  const window = toWindow(options, 7)
   validateAtLeastOne('limit', limit)
-  return (snapshot) => rankOffenders(snapshot, windowFor(days, snapshot.nowMs), { limit, atLeast: 1 })
+  return (snapshot) => rankOffenders(snapshot, window, { limit, atLeast: 1 })
 }
 
 export interface AlertableOffendersOptions extends RankingOptions {
@@ -107,11 +103,11 @@ export interface AlertableOffendersOptions extends RankingOptions {
 /** Reports the keys that were refused at least `threshold` times. */
 export function alertableOffenders({
   threshold,
-  days = 1,
   limit = 100,
+  ...options
 }: AlertableOffendersOptions): Report<readonly Offender[]> {
   validateAtLeastOne('threshold', threshold)
-  validateDays(days)
+  const window = toWindow(options, 1)
   validateAtLeastOne('limit', limit)
-  return (snapshot) => rankOffenders(snapshot, windowFor(days, snapshot.nowMs), { limit, atLeast: threshold })
+  return (snapshot) => rankOffenders(snapshot, window, { limit, atLeast: threshold })
 }

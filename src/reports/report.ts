@@ -2,11 +2,11 @@ import type { AddressPrivacy } from '../clients/address-privacy.js'
 import type { Database } from '../database/database.js'
 import type { Dialect, Query } from '../database/dialect.js'
 import { InvalidSettingError } from '../ground/errors.js'
-import { type Clock, DAY_MS, HOUR_MS, latestStartMs } from '../ground/time/clock.js'
+import type { Clock } from '../ground/time/clock.js'
 import { foldForReport } from '../log/rollups/catch-up.js'
 import { readSums, type Sums } from '../log/rollups/sums.js'
 import { ClosedHourCache } from './closed-hour-cache.js'
-import type { Period } from './period.js'
+import type { WindowOptions } from './report-window.js'
 
 /** The event log as of one moment, which a report reads. */
 export interface LogSnapshot {
@@ -41,11 +41,6 @@ export function toCoverage({ onlyBlocked }: LogSnapshot): Coverage {
 /** A report whose options are valid. Several can read the same snapshot. */
 export type Report<Result> = (snapshot: LogSnapshot) => Promise<Result>
 
-export interface WindowOptions {
-  /** The length of the window: a number of days above 0, fractions allowed. */
-  readonly days?: number | undefined
-}
-
 export interface RankingOptions extends WindowOptions {
   /** The most rows to return: a whole number, 1 or more. */
   readonly limit?: number | undefined
@@ -75,30 +70,6 @@ export function createReportRunner(database: Database, clock: Clock, onlyBlocked
       return report({ query, dialect, nowMs, onlyBlocked, closed, sums, privacy })
     })
   }
-}
-
-/**
- * Returns the last `days` days, and what the faster clocks of other servers have recorded since: up to the end of the hour
- * in an hour, so that no events are read at that end.
- */
-export function windowFor(days: number, nowMs: number): Period {
-  return { startMs: daysBefore(days, nowMs), endMs: (Math.floor(latestStartMs(nowMs) / HOUR_MS) + 1) * HOUR_MS }
-}
-
-/** Returns the period of the same length that ends where the window begins. */
-export function windowBefore(days: number, nowMs: number): Period {
-  return { startMs: daysBefore(2 * days, nowMs), endMs: daysBefore(days, nowMs) }
-}
-
-/** Returns no moment before 1970: there is no such event, and PostgreSQL has no year -300000. */
-function daysBefore(days: number, nowMs: number): number {
-  return Math.max(0, Math.ceil(nowMs - days * DAY_MS))
-}
-
-/** @throws InvalidSettingError unless `days` is a finite number above 0 */
-export function validateDays(days: number): void {
-  if (Number.isFinite(days) && days > 0) return
-  throw new InvalidSettingError(`Option "days" is ${String(days)}: give a number of days above 0, such as 7 or 0.5`)
 }
 
 /** @throws InvalidSettingError unless `value` is an integer >= 1 */

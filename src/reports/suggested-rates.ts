@@ -6,17 +6,16 @@ import { HOUR_SPAN } from '../log/rollups/counting.js'
 import { filtered, inRange, Parameters, type ReportFilter } from './filter.js'
 import { duringPeriod } from './logged-events.js'
 import type { Period } from './period.js'
-import { type Coverage, type LogSnapshot, type Report, toCoverage, validateDays, windowFor } from './report.js'
+import { type Coverage, type LogSnapshot, type Report, toCoverage } from './report.js'
+import { toWindow, type WindowOptions, windowDays, windowFor } from './report-window.js'
 
-export interface SuggestRatesOptions {
+export interface SuggestRatesOptions extends WindowOptions {
   /** The beginning of the path, as the log has it; every path unless given. */
   readonly path?: string | undefined
   /** Every method unless given. */
   readonly method?: string | undefined
   /** The name of the rule that decided; empty for requests that no rule matched; every request unless given. */
   readonly rule?: string | undefined
-  /** The length of the window: a number of days above 0; 7 unless given. */
-  readonly days?: number | undefined
 }
 
 /** A rate, and what it would have refused as a fixed window per client. */
@@ -68,17 +67,17 @@ const PERCENTILES = [50, 95, 99] as const
  * Denied requests, and those whose client the log does not tell, are left out. At most some million events are read:
  * of a window with more, whole hours at equal distances.
  */
-export function suggestedRates({ days = 7, path, method, rule }: SuggestRatesOptions = {}): Report<SuggestedRates> {
-  validateDays(days)
+export function suggestedRates({ path, method, rule, ...options }: SuggestRatesOptions = {}): Report<SuggestedRates> {
+  const window = toWindow(options, 7)
   return async (snapshot) => {
-    const { periods, sampled } = await hoursToRead(snapshot, windowFor(days, snapshot.nowMs))
+    const { periods, sampled } = await hoursToRead(snapshot, windowFor(window, snapshot.nowMs))
     const levels = await readLevels(snapshot, periods, { path, method, rule })
     const select = (span: number, isPeak: number) =>
       levels.filter((level) => level.span === span && level.is_peak === isPeak)
     const minutes = select(1, 0)
     const clients = select(1, 1)
     return {
-      days,
+      days: windowDays(window, snapshot.nowMs),
       requests: minutes.reduce((sum, { requests, times }) => sum + requests * times, 0),
       clients: count(clients),
       sampled,
@@ -186,15 +185,16 @@ export async function hoursToRead(
   const chosen = sample(busy, maxEvents)
   const periods = chosen.map(({ hour }) => ({
     startMs: Math.max(window.startMs, hour * HOUR_MS),
-    endMs: (hour + 1) * HOUR_MS,
+    endMs: Math.min(window.endMs, (hour + 1) * HOUR_MS),
   }))
   return { periods, sampled: { hours_read: chosen.length, hours: busy.length } }
 }
 
 /** Returns the hours with events, newest first. */
-async function readBusyHours({ query, dialect, nowMs }: LogSnapshot, { startMs }: Period): Promise<BusyHour[]> {
+async function readBusyHours({ query, dialect, nowMs }: LogSnapshot, { startMs, endMs }: Period): Promise<BusyHour[]> {
   const parameters = new Parameters()
-  const hours = { from: Math.floor(startMs / HOUR_MS), to: Math.floor(nowMs / HOUR_MS) + 1 }
+  const to = Math.min(Math.floor(nowMs / HOUR_MS) + 1, Math.ceil(endMs / HOUR_MS))
+  const hours = { from: Math.floor(startMs / HOUR_MS), to }
   const oldest = `SELECT MIN("timestamp") AS "timestamp" FROM ${dialect.table('rate_limit_event')}`
   // The trend also has the hours whose events were deleted.
   return query<BusyHour>(

@@ -2,14 +2,8 @@ import { InvalidSettingError } from '../ground/errors.js'
 import { type ClientCounts, type PolicyCounts, readClientCounts, sumRequests } from './client-counts.js'
 import { CLIENTS_BY_REFUSALS, CLIENTS_BY_REQUESTS } from './ranked-counts.js'
 import { rank } from './ranking.js'
-import {
-  type LogSnapshot,
-  type RankingOptions,
-  type Report,
-  validateAtLeastOne,
-  validateDays,
-  windowFor,
-} from './report.js'
+import { type LogSnapshot, type RankingOptions, type Report, validateAtLeastOne } from './report.js'
+import { type ReportWindow, toWindow, windowFor } from './report-window.js'
 
 /** A client, whatever limits it met: `ip:203.0.113.7`, `user:7`, `header:x-api-key:<value>`. */
 export interface TopClient extends ClientCounts {
@@ -33,35 +27,35 @@ export interface TopClientsOptions extends RankingOptions {
 
 /** Reports the clients that were refused the most, or that asked the most, over all rules. */
 export function topClients({
-  days = 7,
   limit = 100,
   by = 'refused',
+  ...options
 }: TopClientsOptions = {}): Report<readonly TopClient[]> {
-  validateDays(days)
+  const window = toWindow(options, 7)
   validateAtLeastOne('limit', limit)
   validateMeasure(by)
-  return async (snapshot) => countClients(snapshot, days, await rankClients(snapshot, days, by, limit))
+  return async (snapshot) => countClients(snapshot, window, await rankClients(snapshot, window, by, limit))
 }
 
 /** Returns the clients that were refused the most, or that asked the most. */
 export async function rankClients(
   snapshot: LogSnapshot,
-  days: number,
+  window: ReportWindow,
   by: ClientMeasure,
   limit: number,
 ): Promise<readonly string[]> {
-  const ranked = await rank(snapshot, RANKINGS[by], windowFor(days, snapshot.nowMs), { limit, atLeast: 1 })
+  const ranked = await rank(snapshot, RANKINGS[by], window, { limit, atLeast: 1 })
   return ranked.map(({ name }) => name)
 }
 
 /** Counts the requests of clients, in their order. */
 export async function countClients(
   snapshot: LogSnapshot,
-  days: number,
+  window: ReportWindow,
   clients: readonly string[],
 ): Promise<readonly TopClient[]> {
   if (clients.length === 0) return []
-  const counts = await readClientCounts(snapshot, windowFor(days, snapshot.nowMs), clients)
+  const counts = await readClientCounts(snapshot, windowFor(window, snapshot.nowMs), clients)
   return clients.map((client) => {
     const policies = counts.get(client) ?? []
     return { client, ...sumRequests(policies), policies }

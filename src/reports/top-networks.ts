@@ -12,7 +12,8 @@ import {
 } from './client-counts.js'
 import { inRange, Parameters } from './filter.js'
 import { loggedEvents } from './logged-events.js'
-import { type Report, validateAtLeastOne, validateDays, windowFor } from './report.js'
+import { type Report, validateAtLeastOne } from './report.js'
+import { toWindow, windowFor } from './report-window.js'
 import { type ClientMeasure, type TopClientsOptions, validateMeasure } from './top-clients.js'
 
 /** The clients of one network, counted by address: a /24, for IPv6 a /64, or the larger network of one client. */
@@ -40,17 +41,17 @@ const isAddressSql = (client: string) => `${client} >= 'ip:' AND ${client} < 'ip
  * `topClients` reads few of them: for a page that is asked for, not for one that refreshes.
  */
 export function topNetworks({
-  days = 7,
   limit = 100,
   by = 'refused',
+  ...options
 }: TopClientsOptions = {}): Report<readonly TopNetwork[]> {
-  validateDays(days)
+  const window = toWindow(options, 7)
   validateAtLeastOne('limit', limit)
   validateMeasure(by)
   const { sql } = MEASURES[by]
   return async (snapshot) => {
     const { query, dialect, nowMs } = snapshot
-    const split = splitForClients(snapshot, windowFor(days, nowMs))
+    const split = splitForClients(snapshot, windowFor(window, nowMs))
     const byClient = (parameters: Parameters) =>
       `SELECT client, ${CLIENT_SUMS} FROM (${[
         ...clientBuckets(

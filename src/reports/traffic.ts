@@ -11,10 +11,8 @@ import {
   type Report,
   toCoverage,
   validateAtLeastOne,
-  validateDays,
-  type WindowOptions,
-  windowFor,
 } from './report.js'
+import { toWindow, type WindowOptions, windowDays, windowFor } from './report-window.js'
 
 /** Requests that have path, rule and method in common. */
 interface Traffic extends TrafficCounts {
@@ -139,10 +137,11 @@ export interface TrafficSummary extends Coverage {
 }
 
 /** Reports the number of requests, and of those refused. */
-export function trafficSummary({ days = 1 }: WindowOptions = {}): Report<TrafficSummary> {
-  validateDays(days)
+export function trafficSummary(options: WindowOptions = {}): Report<TrafficSummary> {
+  const window = toWindow(options, 1)
   return async (snapshot) => {
-    const summary = toSummary(days, await countTraffic(snapshot, windowFor(days, snapshot.nowMs)))
+    const { nowMs } = snapshot
+    const summary = toSummary(windowDays(window, nowMs), await countTraffic(snapshot, windowFor(window, nowMs)))
     return { ...summary, ...toCoverage(snapshot) }
   }
 }
@@ -165,10 +164,10 @@ export interface RuleHitCount {
 }
 
 /** Reports how often each rule decided, the busiest first. Requests that no rule matched are left out. */
-export function ruleHitCounts({ days = 7, limit = 50 }: RankingOptions = {}): Report<readonly RuleHitCount[]> {
-  validateDays(days)
+export function ruleHitCounts({ limit = 50, ...options }: RankingOptions = {}): Report<readonly RuleHitCount[]> {
+  const window = toWindow(options, 7)
   validateAtLeastOne('limit', limit)
-  return async (snapshot) => toRuleHits(await readTraffic(snapshot, windowFor(days, snapshot.nowMs)), limit)
+  return async (snapshot) => toRuleHits(await readTraffic(snapshot, windowFor(window, snapshot.nowMs)), limit)
 }
 
 export function toRuleHits(traffic: readonly Traffic[], limit: number): RuleHitCount[] {
@@ -192,8 +191,8 @@ const WEEK_DAYS = 7
 export function ruleActivity(): Report<RuleActivity> {
   return async (snapshot) => {
     const [today, week] = await Promise.all([
-      readTraffic(snapshot, windowFor(1, snapshot.nowMs)),
-      readTraffic(snapshot, windowFor(WEEK_DAYS, snapshot.nowMs)),
+      readTraffic(snapshot, windowFor({ days: 1 }, snapshot.nowMs)),
+      readTraffic(snapshot, windowFor({ days: WEEK_DAYS }, snapshot.nowMs)),
     ])
     return {
       today: new Map(busiest(today, ({ rule_name }) => rule_name).map((share) => [share.name, share])),

@@ -338,7 +338,7 @@ forEachDatabase((_provider, open) => {
       by('key:stranger', client, { path: '/stranger' }),
     ])
     const clients = await analytics.getTopClients({ by: 'requests' })
-    const paths = await read(latestRequests(clients, 7))
+    const paths = await read(latestRequests(clients, { days: 7 }))
     assert.deepEqual(
       [...paths],
       [
@@ -346,7 +346,7 @@ forEachDatabase((_provider, open) => {
         ['key:stranger', { paths: [], request: null }],
       ],
     )
-    assert.deepEqual(await read(latestRequests([], 7)), new Map())
+    assert.deepEqual(await read(latestRequests([], { days: 7 })), new Map())
   })
 
   test('addresses of one network are grouped, IPv4 by /24 and IPv6 by /64', async (t) => {

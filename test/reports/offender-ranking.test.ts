@@ -7,7 +7,7 @@ import { foldAll } from '../../src/log/rollups/catch-up.js'
 import { ClosedHourCache } from '../../src/reports/closed-hour-cache.js'
 import { prepareRankings } from '../../src/reports/prepare-rankings.js'
 import { rankOffenders } from '../../src/reports/ranking.js'
-import { closedHourCacheFor, createReportRunner, windowFor } from '../../src/reports/report.js'
+import { closedHourCacheFor, createReportRunner } from '../../src/reports/report.js'
 import { topClients } from '../../src/reports/top-clients.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase } from '../support/databases.js'
@@ -75,9 +75,7 @@ forEachDatabase((_provider, open) => {
             )
           }
           assert.deepEqual(
-            await read((snapshot) =>
-              rankOffenders({ ...snapshot, closed }, windowFor(days, snapshot.nowMs), { limit, atLeast }),
-            ),
+            await read((snapshot) => rankOffenders({ ...snapshot, closed }, { days }, { limit, atLeast })),
             window.offenders(limit, atLeast),
           )
         }

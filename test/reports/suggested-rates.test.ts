@@ -5,7 +5,8 @@ import { InvalidSettingError } from '../../src/ground/errors.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 import type { RateLimitEvent } from '../../src/log/event.js'
 import { analyticsFor } from '../../src/plugin/analytics.js'
-import { createReportRunner, windowFor } from '../../src/reports/report.js'
+import { createReportRunner } from '../../src/reports/report.js'
+import { windowFor } from '../../src/reports/report-window.js'
 import { hoursToRead } from '../../src/reports/suggested-rates.js'
 import { atEnd } from '../support/at-end.js'
 import { fakeClock } from '../support/clock.js'
@@ -101,10 +102,10 @@ forEachDatabase((_provider, open) => {
     await logRows(database, rows.flat())
     await foldRollups(database, NOW_MS)
     const choose = (maxEvents: number) =>
-      read((snapshot) => hoursToRead(snapshot, windowFor(7, snapshot.nowMs), maxEvents))
+      read((snapshot) => hoursToRead(snapshot, windowFor({ days: 7 }, snapshot.nowMs), maxEvents))
 
     const whole = await choose(2 * hours)
-    assert.deepEqual(whole, { periods: [windowFor(7, NOW_MS)], sampled: null })
+    assert.deepEqual(whole, { periods: [windowFor({ days: 7 }, NOW_MS)], sampled: null })
     const sampled = await choose(100)
     const starts = sampled.periods.map(({ startMs }) => (HOUR - startMs) / HOUR_MS)
     assert.deepEqual(sampled.sampled, { hours_read: 24, hours })

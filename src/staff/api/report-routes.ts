@@ -80,7 +80,7 @@ export function addReportRoutes(app: ApiScope, { internals, limits: { analytics 
       method: Type.Optional(Type.String({ maxLength: 10, description: 'Only of this method.' })),
     }),
     async ({ query: { days = 7, ...filter } }) => {
-      return { days, ...(await read((snapshot) => readOverTime(snapshot, days, filter))) }
+      return { days, ...(await read((snapshot) => readOverTime(snapshot, { days }, filter))) }
     },
   )
 }

@@ -1,8 +1,8 @@
 import { DAY_MS } from '../../ground/time/clock.js'
+import { allRequests } from '../../reports/breakdown.js'
 import type { ChangeEffect, RecentChange } from '../../reports/change-effects.js'
 import type { MarkedChange } from './chart.js'
 import { duration, formatCount, type Moment, toMoment, visible } from './format.js'
-import { allRequests } from './stack.js'
 
 const ACTIONS: Readonly<Record<RecentChange['action'], string>> = {
   create: 'created',

@@ -1,10 +1,10 @@
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../ground/time/clock.js'
-import { sumTraffic } from '../../reports/breakdown.js'
+import { allRequests, sumTraffic } from '../../reports/breakdown.js'
 import type { RefusedOverTime } from '../../reports/clients-over-time.js'
 import type { Bar, OverTime } from '../../reports/over-time.js'
 import type { RulePreview } from '../../reports/preview/report.js'
 import { formatCount, formatRate, formatRequests, formatShortCount } from './format.js'
-import { allRequests, rounded, type StackSegment, stack } from './stack.js'
+import { rounded, type StackSegment, stack } from './stack.js'
 
 /** The context of `chart.hbs`: all lengths in percent, so that the chart fits any width and texts keep their size. */
 export interface Chart {

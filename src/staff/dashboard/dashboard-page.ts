@@ -1,6 +1,7 @@
+import { allRequests } from '../../reports/breakdown.js'
 import type { DashboardReport } from '../../reports/dashboard-report.js'
 import { isFiltering, type ReportFilter } from '../../reports/filter.js'
-import { NOW_MS } from '../../reports/near-limit.js'
+import { type NearLimit, NOW_MS } from '../../reports/near-limit.js'
 import { changeViews, effectViews } from './change-views.js'
 import { drawChart } from './chart.js'
 import type { QuickActions } from './client-offer.js'
@@ -33,7 +34,7 @@ import {
 } from './links.js'
 import { type LogState, logHealth, logNotices, logsOnlyBlocked } from './log-state.js'
 import { shareRows } from './shares.js'
-import { allRequests, type Outcome } from './stack.js'
+import type { Outcome } from './stack.js'
 import { summary } from './summary.js'
 
 /** What a page shows, and where it leads. */
@@ -98,7 +99,7 @@ export function dashboardContext(
       would_block: report.outcomes.would_block > 0,
       denied: report.outcomes.denied > 0,
       rules_note: rulesNote(report, log),
-      near: onlyBlocked ? undefined : nearLimitView(report, back),
+      near: onlyBlocked || report.near_limit === undefined ? undefined : nearLimitView(report.near_limit, report, back),
       log: logHealth(log),
       clients_csv_href: clientsCsvHref(days, view.listing),
       offenders_csv_href: offendersCsvHref(days),
@@ -156,8 +157,7 @@ function nothing({ filter }: DashboardReport, { switches: { enabled, logEvents }
 }
 
 /** Returns the clients near a limit, and which requests were looked at, for `near-limit.hbs`. */
-function nearLimitView({ near_limit, days, filter }: DashboardReport, back: Back) {
-  const { clients, since_ms, requests } = near_limit
+function nearLimitView({ clients, since_ms, requests }: NearLimit, { days, filter }: DashboardReport, back: Back) {
   return {
     // A part of a minute, where there were very many requests.
     seconds: formatCount(NOW_MS / 1_000),

@@ -118,7 +118,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   async function showOffender(request: FastifyRequest, reply: FastifyReply) {
     const detail = await read(keyDetail(asked(request)))
     const { back } = readClientView((name) => lastParameter(request, name))
-    const [counted = []] = await read(countedClients([detail.key], detail.days))
+    const [counted = []] = await read(countedClients([detail.key], { days: detail.days }))
     const client = commonClient(counted, internals.countsByUser)
     const blockable = may(request, 'writeOverrides') ? client : undefined
     const panel = nearestMount(internals.mounts.panels, mount)

@@ -2,7 +2,7 @@ import createError from '@fastify/error'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type SqlValue, selectedColumns } from '../../database/dialect.js'
 import { nearestMount } from '../../plugin/internals.js'
-import { windowFor } from '../../reports/report.js'
+import { windowFor } from '../../reports/report-window.js'
 import { suggestedRates } from '../../reports/suggested-rates.js'
 import { readTraffic, ruleActivity } from '../../reports/traffic.js'
 import { readSomeEntries } from '../../rules/read-entries.js'
@@ -67,7 +67,7 @@ export function registerRuleRoutes({ app, internals, pages, mount, read }: PageR
     const days = requestedDays(request)
     const filter = { rule, path, method }
     const suggested = await read(suggestedRates({ ...filter, days }))
-    const traffic = await read(async (snapshot) => readTraffic(snapshot, windowFor(days, snapshot.nowMs), filter))
+    const traffic = await read(async (snapshot) => readTraffic(snapshot, windowFor({ days }, snapshot.nowMs), filter))
     const deciding = new Set(traffic.flatMap(({ rule_name }) => (rule_name === '' ? [] : [rule_name])))
     const rules = (await readRules('', [])).map(({ entry }) => entry)
     const fields = proposeRule({ path, method, suggested, rules, deciding, routedPath: internals.routedPath })

@@ -1,7 +1,7 @@
-import type { Breakdown, TrafficCounts } from '../../reports/breakdown.js'
+import { allRequests, type Breakdown, type TrafficCounts } from '../../reports/breakdown.js'
 import type { EffectView } from './change-views.js'
 import { formatCount, formatRate, visible } from './format.js'
-import { allRequests, type StackSegment, stack } from './stack.js'
+import { type StackSegment, stack } from './stack.js'
 
 /** A row of a table of traffic by rule, path or method. */
 export interface ShareRow {

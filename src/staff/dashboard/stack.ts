@@ -50,11 +50,6 @@ export function toOutcomes({ requests, over_limit, would_be, denied }: ClientCou
   return { denied, blocked: over_limit, 'would-block': would_be, allowed: requests - over_limit - would_be - denied }
 }
 
-/** Returns all requests of a part of the traffic: denials, too, which its total leaves out. */
-export function allRequests({ total, denied }: Pick<TrafficCounts, 'total' | 'denied'>): number {
-  return total + denied
-}
-
 /** Rounds to two decimals: exact enough for any screen, and short in the page. */
 export function rounded(percent: number): number {
   return Math.round(percent * 100) / 100

@@ -1,7 +1,8 @@
+import { allRequests } from '../../reports/breakdown.js'
 import type { Outcomes } from '../../reports/dashboard-report.js'
 import type { TrafficSummary } from '../../reports/traffic.js'
 import { formatCount, formatRate, formatRequests, formatWindowBefore, windowTitle } from './format.js'
-import { allRequests, type StackSegment, stack } from './stack.js'
+import { type StackSegment, stack } from './stack.js'
 
 /** A number of a card, with its change. */
 interface Figure {
