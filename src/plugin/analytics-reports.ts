@@ -10,8 +10,9 @@ import type { TopClient, TopClientsOptions } from '../reports/top-clients.js'
 import type { RuleHitCount, TrafficSummary } from '../reports/traffic.js'
 
 /**
- * Reports on the event log. `days` is the length of a report's window: `days: 7` means the last 7 × 24 hours.
- * An invalid option rejects with `InvalidSettingError`.
+ * Reports on the event log. `days` is the length of a report's window: `days: 7` means the last 7 × 24 hours. Instead of it,
+ * `since` and `until` choose any range: `{ since: '2026-11-24T14:00Z', until: '2026-11-24T15:00Z' }`, and the `days` of a
+ * report are then the length of that range. An invalid option rejects with `InvalidSettingError`.
  */
 export interface Analytics {
   /** Returns the numbers of requests and refusals; `days` is 1 unless given. */

@@ -37,8 +37,8 @@ export function openReports(
     getTrafficSummary: async (options) => read(trafficSummary(options)),
     getTopOffenders: async (options) => read(topOffenders(options)),
     getRuleHitCounts: async (options) => read(ruleHitCounts(options)),
-    offendersCsv: async ({ days, limit = CSV_LIMIT } = {}) => {
-      const offenders = await read(topOffenders({ days, limit }))
+    offendersCsv: async ({ limit = CSV_LIMIT, ...options } = {}) => {
+      const offenders = await read(topOffenders({ ...options, limit }))
       return [...offendersCsvRows(offenders)].join('')
     },
     getOffenderDetail: async (options) => read(offenderDetail(options)),

@@ -8,7 +8,7 @@ import { dashboardReport } from '../../src/reports/dashboard-report.js'
 import type { ReportFilter } from '../../src/reports/filter.js'
 import { createReportRunner } from '../../src/reports/report.js'
 import { fakeClock } from '../support/clock.js'
-import { compareReports } from '../support/compare-reports.js'
+import { compareRange, compareReports } from '../support/compare-reports.js'
 import { forEachDatabase } from '../support/databases.js'
 import { insertEvents, type NewEvent } from '../support/insert-events.js'
 import { foldRollups } from '../support/rollups.js'
@@ -36,6 +36,11 @@ const moment = fc.oneof(
     .map(([minutes, byMs]) => Math.floor(NOW_MS / MINUTE_MS - minutes) * MINUTE_MS + byMs),
   fc.integer({ min: 0, max: 3 * HOUR_MS }).map((ageMs) => NOW_MS - ageMs),
   fc.constantFrom(0, 1, NOW_MS - DAY_MS, NOW_MS - DAY_MS - 1, NOW_MS + 1, NOW_MS + HOUR_MS, NOW_MS + 3 * DAY_MS),
+)
+/** The ends of ranges: within an hour of each other, or days, beside whole minutes, hours and days. */
+const rangeEnd = fc.oneof(
+  moment.filter((ms) => ms >= 0),
+  fc.integer({ min: 0, max: 2 * HOUR_MS }).map((ageMs) => NOW_MS - DAY_MS - ageMs),
 )
 const event: fc.Arbitrary<NewEvent> = fc.record({
   atMs: moment,
@@ -152,6 +157,29 @@ forEachDatabase((provider, open) => {
         await compareReports(database, nowMs, days, filter)
         await foldRollups(database, nowMs)
         await compareReports(database, nowMs, days, filter)
+      }),
+      { numRuns: Number(process.env.TEST_TRACES ?? HISTORIES[provider]) },
+    )
+  })
+
+  test('a range with odd ends equals the plain recount, whatever became of the log', async (t) => {
+    const { database, close } = await open()
+    t.after(close)
+    Object.assign(database, { dialect: { ...database.dialect, eventsPerFold: 7 } })
+    const history = fc.record({
+      steps: fc.array(step, { minLength: 1, maxLength: 8 }),
+      nowMs: fc.constantFrom(NOW_MS, EARLIER_MS),
+      ends: fc.tuple(rangeEnd, rangeEnd),
+      filter: fc.constantFrom<ReportFilter>({ rule: 'a' }, { path: '/a' }, { method: 'POST' }, { key: 'user:7' }),
+    })
+    await fc.assert(
+      fc.asyncProperty(history, async ({ steps, nowMs, ends, filter }) => {
+        const [sinceMs, untilMs] = [Math.min(...ends), Math.max(...ends) + 1]
+        await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_event')}`)
+        for (const each of steps) await take(database, each)
+        await compareRange(database, nowMs, { sinceMs, untilMs }, filter)
+        await foldRollups(database, nowMs)
+        await compareRange(database, nowMs, { sinceMs, untilMs }, filter)
       }),
       { numRuns: Number(process.env.TEST_TRACES ?? HISTORIES[provider]) },
     )
