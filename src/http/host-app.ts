@@ -56,9 +56,8 @@ const IGNORES_A_NUMBER = [5, 12, 1] as const
  * server directly then chooses the address by which it is counted.
  */
 export function warnOfTrustedHops(app: FastifyInstance): void {
-  if (!isBefore(app.version, IGNORES_A_NUMBER)) return
-  const trusted = trustProxyFor(app)
-  if (typeof trusted !== 'number') return
+  const trusted = optionsFor(app)?.trustProxy
+  if (!trustsHops(app) || typeof trusted !== 'number') return
   app.log.warn(
     `Rate limits count an address that clients may choose: Fastify ${app.version} trusts X-Forwarded-For for ${trusted} hop(s), from every peer. Set trustProxy to the addresses of your proxies, as a list such as ['10.0.0.0/8']; from Fastify 5.12.1 on a number is ignored`,
   )
@@ -70,11 +69,33 @@ function isBefore(version: string, than: readonly number[]): boolean {
   return differing !== -1 && Number(numbers[differing]) < Number(than[differing])
 }
 
-/** Reads the option, which `initialConfig` lacks; releases that trust a number keep all options under this symbol. */
-function trustProxyFor(app: FastifyInstance): unknown {
+/** The most proxies that the line at start names. */
+const SHOWN_PROXIES = 5
+
+/** Returns whose forwarding headers the app believes, in words: `none`, `all`, addresses, or `by a function`. */
+export function trustedProxies(app: FastifyInstance): string {
+  const options = optionsFor(app)
+  if (options === undefined) return 'unknown'
+  const { trustProxy: trusted } = options
+  if (!trusted) return 'none'
+  if (trusted === true) return 'all'
+  if (typeof trusted === 'function') return 'by a function'
+  if (typeof trusted === 'number') return trustsHops(app) ? `${trusted} hop(s), from every peer` : 'none'
+  const proxies = [trusted].flat().map(String)
+  const others = proxies.length - SHOWN_PROXIES
+  return `${proxies.slice(0, SHOWN_PROXIES).join(', ')}${others > 0 ? ` and ${others} more` : ''}`
+}
+
+/** Returns whether Fastify takes a number as so many hops to trust; later releases trust none then. */
+function trustsHops({ version }: FastifyInstance): boolean {
+  return isBefore(version, IGNORES_A_NUMBER)
+}
+
+/** Returns the options of the app, under a symbol of Fastify: `initialConfig` lacks `trustProxy`. */
+function optionsFor(app: FastifyInstance): { readonly trustProxy?: unknown } | undefined {
   for (let instance: object = app; instance !== Object.prototype; instance = Object.getPrototypeOf(instance)) {
     const key = Object.getOwnPropertySymbols(instance).find(({ description }) => description === 'fastify.options')
-    if (key !== undefined) return Object(Reflect.get(instance, key)).trustProxy
+    if (key !== undefined) return Object(Reflect.get(instance, key))
   }
   return undefined
 }

@@ -22,6 +22,7 @@ import { openReadings } from './metrics.js'
 import type { RateLimitOptions } from './settings/options.js'
 import { resolveSettings, type Settings } from './settings/resolve.js'
 import type { SmartRateLimit } from './smart-rate-limit.js'
+import { createStartLine } from './start-line.js'
 import {
   createCountedResponses,
   createCurrentSnapshot,
@@ -128,6 +129,8 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   })
   // Opened after the event log, so that it is closed before.
   if (hook.postponed) components.open('last decisions', hook.postponed)
+  // Opened last, so that the rules are read before.
+  components.open('line at start', createStartLine(app, { settings, databaseUrl: opened.database.url, current }))
   app.addHook('onRoute', hook.noteRoute)
   counters.addNotFound(app)
   app.addHook('onRegister', (scope) => counters.addNotFound(scope))

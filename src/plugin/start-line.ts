@@ -1,0 +1,59 @@
+/** The line at start that says what is in force. */
+import type { FastifyInstance } from 'fastify'
+import { redactUrl } from '../database/database-url.js'
+import { parseRedisUrl } from '../database/redis-client.js'
+import { trustedProxies } from '../http/host-app.js'
+import { MemoryStore } from '../limiter/stores/memory/memory-store.js'
+import { RedisStore } from '../limiter/stores/redis/redis-store.js'
+import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
+import type { Component } from './components.js'
+import { needsDatabase } from './database-start.js'
+import type { Settings } from './settings/resolve.js'
+
+interface StartLineDependencies {
+  readonly settings: Settings
+  readonly databaseUrl: string
+  readonly current: CurrentSnapshot
+}
+
+/** Creates the component that logs the line when the app is ready. It asks nothing, so that nothing can keep it. */
+export function createStartLine(app: FastifyInstance, dependencies: StartLineDependencies): Component {
+  return {
+    start: () => app.log.info(`Rate limits: ${inForceWords(app, dependencies)}`),
+  }
+}
+
+/** Returns what is in force, without names and passwords: `database file:./ratelimit.db, 3 rules, 2 overrides, …`. */
+function inForceWords(app: FastifyInstance, { settings, databaseUrl, current }: StartLineDependencies): string {
+  if (!settings.enabled) return 'off, since "enabled" is false'
+  const words = [
+    ...countersWords(settings),
+    ...(needsDatabase(settings) ? [`database ${redactUrl(databaseUrl)}`] : []),
+    ...rulesWords(settings, current),
+    `events ${EVENTS_WORDS[`${settings.logEvents}`]}`,
+    `proxies trusted: ${trustedProxies(app)}`,
+  ]
+  return words.join(', ')
+}
+
+/** Returns where the counters are; nothing where they are in the database. */
+function countersWords({ middleware: { backend }, redis }: Settings): string[] {
+  if (backend === 'database') return []
+  if (backend === 'memory' || backend instanceof MemoryStore) return ['counters in memory']
+  if (backend !== 'redis') return [`counters in ${backend instanceof RedisStore ? 'Redis' : 'a store of the app'}`]
+  if (typeof redis !== 'string') return ['counters in Redis']
+  return [`counters in ${parseRedisUrl(redis).urls.map(redactUrl).join(' ')}`]
+}
+
+const EVENTS_WORDS = { true: 'on', false: 'off', blocked: 'of refusals only' } as const
+
+function rulesWords({ useDynamicRules, clock }: Settings, current: CurrentSnapshot): string[] {
+  if (!useDynamicRules) return ['static limits only']
+  if (current.seenAtMs === undefined) return ['rules and overrides not known yet']
+  const { rules, overrides } = current.lastGood()
+  return [counted(rules.inForce(clock.now()).length, 'rule'), counted(overrides.size, 'override')]
+}
+
+function counted(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? '' : 's'}`
+}
