@@ -45,10 +45,10 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     .addHelpText('after', '\nSettings come from the environment, and from .env in the working directory.')
 
   defineOnDatabase(program, 'alerts', {
-    summary: 'Report the clients with the most refused requests',
+    summary: 'Report the keys of the log with the most refused requests',
     about: [
-      'Finds the clients that were refused at least --threshold times within the last --days days, and reports them by email and by webhook, as far as these are set. Run it from a scheduler. Without a threshold it does nothing.',
-      `Every run reports them all again, unless ${variableFor('alertCooldown')} says for how long a client is not reported twice (or until it was refused twice as often).`,
+      'Finds the keys of the log that were refused at least --threshold times within the last --days days, and reports them by email and by webhook, as far as these are set. A client has a key for each rule that refused it. Run it from a scheduler. Without a threshold it does nothing.',
+      `Every run reports them all again, unless ${variableFor('alertCooldown')} says for how long a key is not reported twice (or until it was refused twice as often).`,
       'A channel that fails does not keep the other one from sending; it is named on stderr, and the exit status is 1.',
     ],
     example: 'ratelimit alerts --threshold 100 --days 1 --dry-run',

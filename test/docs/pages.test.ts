@@ -45,6 +45,16 @@ test('every link and picture of README and documentation leads somewhere, to its
   assert.ok(PAGES.flatMap(linksOf).length > 200)
 })
 
+test('what is said of any number of processes is said of those that share a store: counters in memory are of one', () => {
+  const sentences = PAGES.flatMap((page) => readPage(page).split(/[.;:|](?=\s)|\n/))
+  const claims = sentences.filter((sentence) => /number of processes/.test(sentence))
+  assert.ok(claims.length >= 3)
+  assert.deepEqual(
+    claims.filter((claim) => !/\bshares?\b/.test(claim)),
+    [],
+  )
+})
+
 test('every page is found by links from the README', () => {
   const found = new Set(['README.md'])
   for (const page of found) {

@@ -20,7 +20,7 @@ import type { WebhookFormat } from './webhook-body.js'
 
 /** The settings of alerts, as options. */
 export interface AlertSettingOptions {
-  /** The least number of refusals that makes a client an offender to alert about: a whole number, 1 or more. */
+  /** The least number of refusals that makes a key of the log an offender to alert about: a whole number, 1 or more. */
   alertThreshold?: number | undefined
   /** The recipients of alerts by email. Needs `defaultFromEmail`, and `smtpUrl` or `mailer`. */
   alertEmails?: string[] | undefined

@@ -19,7 +19,7 @@ export interface AlertMessage {
 
 /** An offender as people read it. */
 export interface ListedOffender extends Offender {
-  /** The page of the client; absent where the address of the dashboard is not known. */
+  /** The page or the search for the client; absent where the address of the dashboard is not known. */
   readonly url?: string
 }
 
@@ -35,11 +35,16 @@ export function toTitle({ offenders, resolved }: AlertMessage): string {
   return offenders.length > 0 ? `${offenders.length} offender(s) alert` : `${resolved.length} offender(s) resolved`
 }
 
+const ABOUT_KEYS = 'A client has a key for each rule that blocked it.'
+
+/** Returns a sentence that counts keys. One attack may have several, so it then says what a key is. */
 export function toSentence({ offenders, resolved, threshold, days }: AlertMessage): string {
   const window = `${threshold} times or more in ${days} day(s)`
-  return offenders.length > 0
-    ? `${offenders.length} client(s) were blocked ${window}.`
-    : `${resolved.length} client(s) are no longer blocked ${window}.`
+  const sentence =
+    offenders.length > 0
+      ? `${offenders.length} key(s) were blocked ${window}.`
+      : `${resolved.length} key(s) are no longer blocked ${window}.`
+  return offenders.length > 1 ? `${sentence} ${ABOUT_KEYS}` : sentence
 }
 
 /**

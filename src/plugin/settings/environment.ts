@@ -37,11 +37,11 @@ const VARIABLES: Readonly<Partial<Record<keyof RateLimitOptions, Variable>>> = {
   alertRoutingKey: { variable: 'RATELIMIT_ALERT_ROUTING_KEY', help: 'integration key of PagerDuty' },
   alertCooldown: {
     variable: 'RATELIMIT_ALERT_COOLDOWN',
-    help: 'seconds before a client is reported again (default: 0)',
+    help: 'seconds before a key is reported again (default: 0)',
   },
   alertResolved: {
     variable: 'RATELIMIT_ALERT_RESOLVED',
-    help: 'true reports clients that are below the threshold again',
+    help: 'true reports keys that are below the threshold again',
   },
   publicUrl: { variable: 'RATELIMIT_PUBLIC_URL', help: 'address of the dashboard, for the links of alerts' },
   defaultFromEmail: { variable: 'DEFAULT_FROM_EMAIL', help: 'sender of alerts by email' },

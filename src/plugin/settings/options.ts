@@ -16,7 +16,7 @@ import type { RateLimitClient } from '../client/client.js'
 
 /** The limit of requests that no rule matches. */
 export interface MiddlewareOptions {
-  /** The store of the counters; `database` by default. */
+  /** The store of the counters; `database` by default. Those in `memory` are each process's own. */
   backend?: 'database' | 'memory' | 'redis' | Store | undefined
   /** A rate string, or a function that returns one for a request (empty: the default); `100/m` by default. */
   defaultRate?: string | RateFunction | undefined

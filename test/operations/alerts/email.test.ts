@@ -36,7 +36,7 @@ describe('an alert by email', () => {
     assert.equal(headerOf(raw, 'Auto-Submitted'), 'auto-generated')
     assert.equal(
       partOf(raw, 'text/plain').replaceAll('\r\n', '\n').trimEnd(),
-      '2 client(s) were blocked 5 times or more in 1 day(s).\n\n' +
+      '2 key(s) were blocked 5 times or more in 1 day(s). A client has a key for each rule that blocked it.\n\n' +
         '  ip:203.0.113.7: 20\n  user:<b>&7: 6\n\n' +
         'Window: the last 1 day(s). Threshold: 5 blocked request(s).',
     )

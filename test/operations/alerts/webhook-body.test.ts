@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { AlertMessage } from '../../../src/operations/alerts/message.js'
-import { clientLink } from '../../../src/operations/alerts/message.js'
+import { clientLink, toSentence } from '../../../src/operations/alerts/message.js'
 import { toWebhookBody } from '../../../src/operations/alerts/webhook-body.js'
 import { startAlerts } from '../../support/alerts.js'
 import { startWebhookReceiver } from '../../support/webhook-receiver.js'
@@ -21,7 +21,7 @@ const ALERT: AlertMessage = {
 }
 const RESOLVED: AlertMessage = { ...ALERT, offenders: [], resolved: ['user:7'], remaining: 0 }
 const TITLE = '2 offender(s) alert'
-const SENTENCE = '2 client(s) were blocked 5 times or more in 1 day(s).'
+const SENTENCE = '2 key(s) were blocked 5 times or more in 1 day(s). A client has a key for each rule that blocked it.'
 const LINES = 'ip:203.0.113.7: 20\nuser:7: 6'
 
 /** What clients can write that some chat or other would read as a command. */
@@ -42,6 +42,16 @@ function parsed(message: AlertMessage, format: Parameters<typeof toWebhookBody>[
 function slackText({ elements: [list] }: { elements: { elements: { text: string }[] }[] }): string {
   return (list?.elements ?? []).map(({ text }) => text).join('')
 }
+
+test('an alert counts keys, and says so where one client may have several of them', () => {
+  const [loudest] = ALERT.offenders
+  assert.equal(
+    toSentence({ ...ALERT, offenders: loudest === undefined ? [] : [loudest] }),
+    '1 key(s) were blocked 5 times or more in 1 day(s).',
+  )
+  assert.equal(toSentence(ALERT), SENTENCE)
+  assert.equal(toSentence(RESOLVED), '1 key(s) are no longer blocked 5 times or more in 1 day(s).')
+})
 
 describe('the body for Slack', () => {
   test('is blocks of an incoming webhook, with a text for notifications', () => {
