@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { FastifyInstance } from 'fastify'
+import { CheckedRequest, NOTHING_IN_FORCE } from '../../src/http/checked-request.js'
+import { DECISION } from '../../src/http/on-request.js'
 import type { RateLimitOptions, RequestDecision, Store } from '../../src/index.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import type { TestDatabase } from '../support/databases.js'
@@ -233,6 +235,22 @@ test('check() and peek() tell policy, rule, client and key', async (t) => {
   const byLimit = { policy: 'messages', rule: null, client: `ip:${FROM}`, key: `ip:${FROM}` }
   assert.deepEqual(await told('/own'), [byLimit, byLimit])
   assert.deepEqual(await told('/own'), [byLimit, byLimit], 'where the wait is for a cost of its own')
+})
+
+test('a request keeps its decision, and not the rules of its moment: it may live for days', async (t) => {
+  const database = await openDatabase(t, 'sqlite')
+  const kept: unknown[] = []
+  const { app, request } = await startApp(t, {
+    database,
+    plugin: { useDynamicRules: true },
+    routes: (scope) => scope.get('/api', async (asked) => void kept.push(Reflect.get(asked, DECISION))),
+  })
+  await database.client.rateLimitRule.create({ data: { name: 'api', pathPattern: '^/api', rate: '1/h' } })
+  await app.smartRateLimit.rules.reload()
+  await request('/api')
+  const [record] = kept
+  assert.ok(record instanceof CheckedRequest)
+  assert.deepEqual([record.limit.ruleName, record.inForce], ['api', NOTHING_IN_FORCE])
 })
 
 test("the app's log has no client of refused requests: a key may be a secret", async (t) => {
