@@ -243,7 +243,9 @@ test('a request keeps its decision, and not the rules of its moment: it may live
   const { app, request } = await startApp(t, {
     database,
     plugin: { useDynamicRules: true },
-    routes: (scope) => scope.get('/api', async (asked) => void kept.push(Reflect.get(asked, DECISION))),
+    routes(scope) {
+      scope.get('/api', async (asked) => void kept.push(Reflect.get(asked, DECISION)))
+    },
   })
   await database.client.rateLimitRule.create({ data: { name: 'api', pathPattern: '^/api', rate: '1/h' } })
   await app.smartRateLimit.rules.reload()

@@ -12,7 +12,6 @@ import rateLimit, {
   createAnalytics,
   createRateLimitClient,
   DatabaseStore,
-  type Decision,
   type EventLogStats,
   type Explanation,
   type FieldErrors,
@@ -29,6 +28,7 @@ import rateLimit, {
   RateLimitExceededError,
   type RateLimitOptions,
   RedisStore,
+  type RequestDecision,
   type RouteLimitHook,
   type Rule,
   type RuleDocument,
@@ -71,7 +71,7 @@ await app.register(rateLimitPlugin, {
   },
   schedule: { alerts: '0,30 * * * *' },
   skip: async (request) => request.ip === '',
-  onRefused: (request, { limit, retryAfterMs }) => request.log.info({ limit, retryAfterMs }),
+  onRefused: (request, { policy, rule, client, key, limit }) => request.log.info({ policy, rule, client, key, limit }),
 })
 // @ts-expect-error an option that does not exist
 await app.register(rateLimitPlugin, { limitEverything: true })
@@ -81,8 +81,8 @@ const _wrong: RateLimitOptions = { middleware: { algorithm: 'fixed' } }
 // What the app is decorated with.
 const limits = app.smartRateLimit
 expectType<SmartRateLimit>()(limits)
-expectType<Promise<Decision | null>>()(limits.check({} as FastifyRequest, { cost: 2 }))
-expectType<Promise<Decision | null>>()(limits.peek({} as FastifyRequest))
+expectType<Promise<RequestDecision | null>>()(limits.check({} as FastifyRequest, { cost: 2 }))
+expectType<Promise<RequestDecision | null>>()(limits.peek({} as FastifyRequest))
 expectType<Promise<void>>()(limits.reset('ip:203.0.113.7'))
 expectType<Promise<Health>>()(limits.health())
 expectType<EventLogStats>()(limits.events.stats())
@@ -120,8 +120,8 @@ const hook = limits.limit({
   cost: (request) => Number(request.headers['x-cost']),
 })
 expectType<RouteLimitHook>()(hook)
-expectType<Promise<Decision | null>>()(hook.check({} as FastifyRequest, { cost: 2 }))
-expectType<Promise<Decision | null>>()(hook.peek({} as FastifyRequest))
+expectType<Promise<RequestDecision | null>>()(hook.check({} as FastifyRequest, { cost: 2 }))
+expectType<Promise<RequestDecision | null>>()(hook.peek({} as FastifyRequest))
 limits.limit({ rate: '5/m', allowList: ['10.0.0.0/8'] })
 app.addHook('onRequest', hook)
 app.addHook('preHandler', hook)
@@ -173,9 +173,9 @@ secureHttp2.get('/wrong', async (_request, reply) => hook.check(reply))
 
 // A decision, also of a refusal that an error handler reshapes.
 app.setErrorHandler((error, request, reply) => {
-  expectType<Decision | null>()(limits.decisionOf(request))
+  expectType<RequestDecision | null>()(limits.decisionOf(request))
   if (error instanceof RateLimitExceededError) {
-    expectType<Decision>()(error.decision)
+    expectType<RequestDecision>()(error.decision)
     expectType<string>()(error.code)
     return reply.code(error.statusCode ?? 429).send({ wait: error.decision.retryAfterMs })
   }
@@ -184,7 +184,7 @@ app.setErrorHandler((error, request, reply) => {
     error instanceof PathTooLongError ||
     error instanceof AccessDeniedError
   ) {
-    expectType<Decision>()(error.decision)
+    expectType<RequestDecision>()(error.decision)
   }
   if (error instanceof RuleValidationError) expectType<FieldErrors>()(error.errors)
   // @ts-expect-error a setting that is wrong is no refusal
