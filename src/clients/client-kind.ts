@@ -73,3 +73,11 @@ export function partsFor(client: ClientKind): readonly KeyPart[] {
 export function countsBy(client: ClientKind, kind: KeyPart['kind']): boolean {
   return partsFor(client).some((part) => part.kind === kind)
 }
+
+/** Returns a kind as `parseClientKind` takes it where it was typed with other blanks or letters: `IP + User`. */
+export function spellClientKind(typed: string): string {
+  return typed
+    .trim()
+    .replace(/\s*([+:])\s*/g, '$1')
+    .replace(/(?<=^|\+)(?:ip|user|route|all|header(?=:)|cookie(?=:))/gi, (kind) => kind.toLowerCase())
+}

@@ -5,6 +5,7 @@ import { latestStartMs } from '../ground/time/clock.js'
 import type { PlainPolicy, Policy } from '../limiter/algorithm.js'
 import { MONTH_MS, windowEndMs, windowStartMs } from '../limiter/period.js'
 import { MAX_COUNT, parseLength } from '../limiter/rate.js'
+import { spellLength } from '../limiter/rate-words.js'
 import type { Field } from './description.js'
 import { integerWithin } from './field-values.js'
 
@@ -36,6 +37,8 @@ export const BAN_FOR = {
   kind: 'text',
   default: '',
   parse: parseBanFor,
+  tidy: (typed) => typed.replace(/\s/g, '').toLowerCase(),
+  guess: spellLength,
   schema: { maxLength: MAX_LENGTH },
   about: 'How long a ban is in force: 15m, 2h or 7d, at most 366d; empty where nobody is banned.',
   help: 'How long a ban is in force: 15m, 2h or 7d, at most 366d. A ban is an override, which can be edited and deleted. Empty: nobody is banned.',

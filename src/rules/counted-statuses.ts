@@ -54,6 +54,7 @@ export const COUNTS = {
   kind: 'text',
   default: REQUESTS,
   parse: upTo(MAX_COUNTS_LENGTH, parseCounts),
+  tidy: (typed) => typed.trim().replace(/[\s,;]+/g, ','),
   spell: (value) => readCounts(value).join(','),
   schema: { maxLength: MAX_COUNTS_LENGTH },
   about: 'requests, or the statuses of the responses that count, such as 401,403 or 4xx,5xx.',

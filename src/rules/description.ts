@@ -21,6 +21,13 @@ export interface Field {
   readonly parse: (value: unknown) => unknown
   /** Returns the spelling in which a valid value is stored; without it the value is stored as given. */
   readonly spell?: (value: unknown) => string
+  /**
+   * Returns a text as `parse` takes it where a person typed it with other blanks or letters: `5 / min` is `5/min`. Forms
+   * call it for a text that is wrong as it is.
+   */
+  readonly tidy?: (typed: string) => string
+  /** Returns how to write what a wrong text seems to mean, for the message of a form; undefined where that is unknown. */
+  readonly guess?: (typed: string) => string | undefined
   /** `false` for a field that servers do not read of the rows in force. */
   readonly enforced?: false
   /** Its JSON Schema besides the type and the default. */

@@ -1,8 +1,9 @@
 /** The fields of a rule: how each is parsed, stored and explained. */
-import { MAX_CLIENT_KIND_LENGTH, parseClientKind } from '../clients/client-kind.js'
+import { MAX_CLIENT_KIND_LENGTH, parseClientKind, spellClientKind } from '../clients/client-kind.js'
 import { asText, validateStorable } from '../ground/storable.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import { MAX_RATE_LENGTH, parseRate } from '../limiter/rate.js'
+import { spellRate } from '../limiter/rate-words.js'
 import { BAN_AFTER, BAN_FOR } from './ban.js'
 import { MAX_CONDITION_LENGTH } from './conditions/condition.js'
 import { COUNTS } from './counted-statuses.js'
@@ -77,6 +78,7 @@ export const RULE_FIELDS = {
   name: {
     kind: 'text',
     parse: validateName,
+    guess: spellName,
     schema: { pattern: NAME.source, not: { enum: RESERVED_NAMES } },
     about: 'Unique. A rule with another name has other counters.',
     help: 'Printable ASCII without a colon, not beginning with a slash. The counters are named after it: a new name starts with new counters.',
@@ -110,6 +112,8 @@ export const RULE_FIELDS = {
     kind: 'text',
     default: 'ALL',
     parse: parseMethods,
+    tidy: (typed) => typed.trim().replace(/[\s,;]+/g, ','),
+    guess: (typed) => (/^(?:\*|any|every|all methods)$/i.test(typed) ? 'ALL' : undefined),
     spell: (value) => parseMethods(value).join(','),
     schema: { maxLength: MAX_METHOD_LENGTH },
     about: 'ALL, or a list such as GET,POST.',
@@ -128,6 +132,8 @@ export const RULE_FIELDS = {
   rate: {
     kind: 'text',
     parse: upTo(MAX_RATE_LENGTH, parseRate),
+    tidy: (typed) => typed.replace(/\s/g, '').toLowerCase(),
+    guess: spellRate,
     schema: { maxLength: MAX_RATE_LENGTH },
     about: 'Such as 100/m, 10/30s, 10000/month, or up to four windows: 10/s, 1000/h.',
     help: 'Requests per period: 100/m, 10/30s, 5000/7d, 10000/month. Up to four windows with commas between: 10/s, 1000/h. A count of 0 refuses everything.',
@@ -137,6 +143,8 @@ export const RULE_FIELDS = {
     kind: 'text',
     default: 'ip',
     parse: parseClientKind,
+    tidy: spellClientKind,
+    guess: (typed) => spellClientKind(typed.replace(/\s*(?:,|&|\band\b)\s*/gi, '+')),
     schema: { maxLength: MAX_CLIENT_KIND_LENGTH },
     about: 'ip, user, route, header:<Header-Name> or cookie:<name>, up to three with + between, or all.',
     help: 'What requests are counted by, up to three together. Requests without the user, the header or the cookie are counted by IP address.',
@@ -182,4 +190,13 @@ function validateName(value: unknown): string {
   validateLimitName(name)
   if (!NAME.test(name)) throw new Error('must be 1 to 100 printable ASCII characters without ":"')
   return name
+}
+
+/** Returns a name that is allowed, with most letters of one that is not. */
+function spellName(typed: string): string {
+  const name = typed
+    .replace(/[^\x20-\x7e]+|:/g, '-')
+    .replace(/^[/-]+|-+$/g, '')
+    .slice(0, 100)
+  return RESERVED_NAMES.includes(name) ? `${name}-rule` : name
 }

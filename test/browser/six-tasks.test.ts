@@ -142,12 +142,12 @@ inChromium(() => {
         await t.test('write the rule for /login: 3 at most, and its form suggests the rate', async () => {
           const clicks = await task(async () => {
             await click(page.getByRole('region', { name: 'By path' }).getByRole('link', { name: '/login' }))
-            await click(page.getByRole('link', { name: 'Make a rule of this filter' }))
+            await click(page.getByRole('link', { name: 'New rule for /login' }))
             await page.getByLabel('Path pattern').waitFor()
             assert.equal(await page.getByLabel('Path pattern').inputValue(), '^/login')
             assert.match(await page.getByLabel('Rate', { exact: true }).inputValue(), /^\d+\/m$/)
             await click(page.getByRole('button', { name: 'Save' }))
-            await page.getByText('Saved.').waitFor()
+            await page.getByText('The rule login was created.').waitFor()
           })
           assert.ok(clicks <= 3, `${clicks}`)
           const rule = await database.client.rateLimitRule.findUnique({ where: { name: 'login' } })

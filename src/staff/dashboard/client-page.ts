@@ -18,8 +18,6 @@ interface ClientPageParts {
   readonly view: ClientView
   /** How long no newer report will be read for pages that follow. */
   readonly freshForMs: number
-  /** Whether who looks at the page may write rules. */
-  readonly mayEdit: boolean
   /** Whether it is the network that the log has instead of the addresses of its clients. */
   readonly isShortened: boolean
   readonly rateNamed: (policy: string) => string | undefined
@@ -137,17 +135,16 @@ function firstOf({ client }: { readonly client: string }, { days, back }: KeptVi
 }
 
 function policies(
-  { detail: { by_policy }, members, standings, editorsFor }: ClientReport,
-  { rateNamed, mayEdit }: ClientPageParts,
+  { detail: { by_policy }, members, standings, rulePages }: ClientReport,
+  { rateNamed }: ClientPageParts,
 ) {
-  const editors = editorsFor(mayEdit)
   const most = Math.max(0, ...by_policy.map(({ requests }) => requests))
   return by_policy.map((its) => {
     const now = standings.get(its.policy)
     const rate = now?.rate ?? rateNamed(its.policy)
     return {
       policy: visible(its.policy),
-      href: editors.get(its.policy),
+      href: rulePages.get(its.policy),
       rate: rate === undefined ? '' : visible(rate),
       // Each client of a network has its own, and where all was denied none.
       standing:

@@ -9,7 +9,7 @@ import { topClients } from '../../reports/top-clients.js'
 import { takeNotice } from '../shell/notice-cookie.js'
 import { lastParameter, requestedClient, requestedSearchText } from '../shell/request-query.js'
 import { issueFormToken } from '../shell/staff-actions.js'
-import { actorWith, may } from '../shell/staff-member.js'
+import { actorWith } from '../shell/staff-member.js'
 import { staffRoute } from '../shell/staff-routes.js'
 import { offerFor, overrideClientFor, usualClient } from './client-offer.js'
 import { clientContext } from './client-page.js'
@@ -18,8 +18,8 @@ import { presentStandings } from './client-state.js'
 import { clientHref, searchHref } from './links.js'
 import { readLogState } from './log-state.js'
 import type { PageRoutes } from './page-routes.js'
-import { createRuleEditors } from './panel-links.js'
 import { isFollowing, isScript, readClientView, withoutStyle } from './requested-view.js'
+import { findRulePages } from './rule-links.js'
 import { searchContext } from './search-page.js'
 import { SharedReports } from './shared-reports.js'
 
@@ -38,10 +38,9 @@ function isUnknown({ requests, history, overrides }: ClientDetail): boolean {
   return requests === 0 && history.length === 0 && overrides.length === 0
 }
 
-export function registerClientRoutes({ app, internals, pages, mount, read }: PageRoutes): void {
+export function registerClientRoutes({ app, internals, pages, read }: PageRoutes): void {
   const { clock, switches, privacy, limitNamed } = internals
   const limits = app.smartRateLimit
-  const findEditors = createRuleEditors(internals, mount)
 
   const shared = new SharedReports<ClientReport>(clock)
 
@@ -57,7 +56,10 @@ export function registerClientRoutes({ app, internals, pages, mount, read }: Pag
       standings: isOne ? await presentStandings(detail, limits.explain) : new Map(),
       members,
       effects: await readEffects(detail),
-      editorsFor: await findEditors(detail.by_policy.map(({ policy }) => policy)),
+      rulePages: await findRulePages(
+        internals,
+        detail.by_policy.map(({ policy }) => policy),
+      ),
       nowMs: clock.now(),
     }
   }
@@ -82,7 +84,6 @@ export function registerClientRoutes({ app, internals, pages, mount, read }: Pag
       view,
       freshForMs,
       isShortened: isShortened(result.detail),
-      mayEdit: may(request, 'writeRules'),
       rateNamed: (policy) => limitNamed(policy)?.rate,
       offer: offerFor(result.detail, limitNamed),
       acting: actor === undefined ? undefined : { actor, token: issueFormToken(request, reply, actor) },

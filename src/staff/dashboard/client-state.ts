@@ -9,7 +9,7 @@ import type { FoundClient } from '../../reports/find-clients.js'
 import { formatCount, spanWords, toMoment, visible } from './format.js'
 import { EVERY_PATH, spellSeen } from './override-actions.js'
 import { actorWords, changeWords, effectWords, endWords, isBan } from './override-words.js'
-import type { RuleEditorsFor } from './panel-links.js'
+import type { RulePageLinks } from './rule-links.js'
 import { toOutcomes } from './stack.js'
 import { trialFor } from './trials.js'
 
@@ -22,7 +22,7 @@ export interface ClientReport {
   /** What came of the overrides in force, by their ids. */
   readonly effects: ReadonlyMap<number, ClientEffect>
   /** Of the rules that it met. */
-  readonly editorsFor: RuleEditorsFor
+  readonly rulePages: RulePageLinks
   /** When it was read. */
   readonly nowMs: number
 }

@@ -43,7 +43,7 @@ export interface Shown {
   /** The root path of the panel; undefined where there is none. */
   readonly panel: string | undefined
   /** Whether who sees the page may make rules. */
-  readonly mayEdit: boolean
+  readonly mayMakeRules: boolean
   /** How long no newer report will be read for pages that follow. */
   readonly freshForMs: number
   readonly quickActions: (client: string) => QuickActions
@@ -59,7 +59,7 @@ export interface Shown {
  */
 export function dashboardContext(
   report: DashboardReport,
-  { view, panel, mayEdit, freshForMs, quickActions, hasNetworks }: Shown,
+  { view, panel, mayMakeRules, freshForMs, quickActions, hasNetworks }: Shown,
   log: LogState,
   nowMs: number,
 ) {
@@ -75,7 +75,7 @@ export function dashboardContext(
       window: windowName(days),
       windows: offeredWindows(days),
       kept: [...filterEntries(filter), ...viewEntries(view)].map(([name, value]) => ({ name, value })),
-      filter: filterForm(report, view, panel !== undefined && mayEdit),
+      filter: filterForm(report, view, mayMakeRules),
       is_filtered: isFiltering(filter),
       live: following(view.live, freshForMs, (live) => dashboardHref(days, filter, { ...view, live })),
       notices: logNotices(log, hasTraffic, report.unknown_paths),
@@ -198,9 +198,9 @@ interface Chip {
 /**
  * Returns the filled-in filter form of the dashboard. Fields hold unescaped values: they are sent back unchanged.
  *
- * @param canMakeRules whether there is a panel to make a rule in, for those who may
+ * @param mayMakeRules whether who sees it may make a rule of it
  */
-function filterForm({ by_rule, by_path, by_method }: DashboardReport, view: View, canMakeRules: boolean) {
+function filterForm({ by_rule, by_path, by_method }: DashboardReport, view: View, mayMakeRules: boolean) {
   const { days, filter } = view
   const [window, length] = windowField(days)
   const names = ({ shares }: DashboardReport['by_rule']) => shares.map(({ name }) => name).filter((name) => name !== '')
@@ -218,7 +218,7 @@ function filterForm({ by_rule, by_path, by_method }: DashboardReport, view: View
       }
     }),
     clear_href: dashboardHref(days, {}, view),
-    rule_form: canMakeRules ? ruleForm(days, filter) : undefined,
+    rule_form: mayMakeRules ? ruleForm(days, filter) : undefined,
   }
 }
 
@@ -226,6 +226,6 @@ function filterForm({ by_rule, by_path, by_method }: DashboardReport, view: View
 function ruleForm(days: number, filter: ReportFilter) {
   const { rule, path, method } = filter
   if (path === undefined && method === undefined && !rule) return undefined
-  const isRuleAlone = path === undefined && method === undefined
-  return { text: isRuleAlone ? 'Edit this rule' : 'Make a rule of this filter', href: ruleFormHref(days, filter) }
+  const requests = [method, path].flatMap((part) => (part === undefined ? [] : [visible(part)])).join(' ')
+  return { text: requests === '' ? 'Edit this rule' : `New rule for ${requests}`, href: ruleFormHref(days, filter) }
 }

@@ -4,7 +4,7 @@ import { clampedIsoTime } from '../../reports/report.js'
 import type { RequestedTrial } from '../shell/request-query.js'
 import { formatCount, formatTime, toMoment, visible } from './format.js'
 import { clientHref, type KeptView } from './links.js'
-import type { RuleEditors } from './panel-links.js'
+import type { RulePageLinks } from './rule-links.js'
 
 /** The methods that the form offers; any other one can be in the address of the page. */
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']
@@ -25,7 +25,7 @@ export function explainContext(
   explained: Explained,
   { days, back }: KeptView,
   nowMs: number,
-  editors: RuleEditors,
+  rulePages: RulePageLinks,
 ) {
   const { method, path, ip, user, headers } = trial
   return {
@@ -40,7 +40,7 @@ export function explainContext(
       methods: [...new Set([...METHODS, method])].map((name) => ({ name, selected: name === method })),
       request: `${visible(method)} ${visible(path)}`,
       decided: event && decidedSentence(event),
-      ...(explained && ('problem' in explained ? explained : limitsView(explained.explanation, ip !== '', editors))),
+      ...(explained && ('problem' in explained ? explained : limitsView(explained.explanation, ip !== '', rulePages))),
       now: toMoment(nowMs),
     },
   }
@@ -57,7 +57,7 @@ function decidedSentence({ timestampMs, allowed, outcome, policy, count, limit }
   return `${request} ${became}: ${formatCount(count)} of ${formatCount(limit)} ${by}.`
 }
 
-function limitsView(explanation: Explanation, hasAddress: boolean, editors: RuleEditors) {
+function limitsView(explanation: Explanation, hasAddress: boolean, rulePages: RulePageLinks) {
   const { limits } = explanation
   const shown = limits.filter(({ applies }, index) => applies || index < MAX_IDLE)
   const hidden = limits.length - shown.length
@@ -68,7 +68,7 @@ function limitsView(explanation: Explanation, hasAddress: boolean, editors: Rule
     limits: shown.map((limit, index) => ({
       order: index + 1,
       policy: visible(limit.policy),
-      href: editors.get(limit.policy),
+      href: rulePages.get(limit.policy),
       rate: limit.rate ?? '',
       applies: limit.applies,
       why: visible(limit.why),

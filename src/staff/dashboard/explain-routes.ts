@@ -3,24 +3,22 @@ import { errorMessage, InvalidSettingError } from '../../ground/errors.js'
 import { eventById, type ListedEvent } from '../../reports/listed-events.js'
 import { lastParameter, type RequestedTrial, requestedTrial } from '../shell/request-query.js'
 import { fromDatabase } from '../shell/staff-errors.js'
-import { may } from '../shell/staff-member.js'
 import { staffRoute } from '../shell/staff-routes.js'
 import { type Explained, explainContext } from './explain-page.js'
 import { visible } from './format.js'
 import { trialFields } from './links.js'
 import type { PageRoutes } from './page-routes.js'
-import { createRuleEditors } from './panel-links.js'
 import { readClientView } from './requested-view.js'
+import { findRulePages } from './rule-links.js'
 import { parseHeaders } from './trials.js'
 
 /** Below 2^53. */
 const EVENT_ID = /^\d{1,15}$/
 
 /** Registers the page that says which limits a request meets, and why. It charges nothing, so that a GET form asks. */
-export function registerExplainRoutes({ app, internals, pages, mount, read }: PageRoutes): void {
+export function registerExplainRoutes({ app, internals, pages, read }: PageRoutes): void {
   const { smartRateLimit } = app
   const { clock } = internals
-  const findEditors = createRuleEditors(internals, mount)
 
   async function showExplanation(request: FastifyRequest, reply: FastifyReply) {
     const trial = requestedTrial(request)
@@ -30,12 +28,11 @@ export function registerExplainRoutes({ app, internals, pages, mount, read }: Pa
     const explained = trial.path === '' ? undefined : await fromDatabase(explain(trial))
     if (explained !== undefined && 'problem' in explained) reply.code(400)
     const limits = explained !== undefined && 'explanation' in explained ? explained.explanation.limits : []
-    const editorsFor = await findEditors(limits.flatMap(({ policy, applies }) => (applies ? [policy] : [])))
-    return pages.send(
-      reply,
-      'explain',
-      explainContext(trial, event, explained, view, clock.now(), editorsFor(may(request, 'writeRules'))),
+    const rulePages = await findRulePages(
+      internals,
+      limits.flatMap(({ policy, applies }) => (applies ? [policy] : [])),
     )
+    return pages.send(reply, 'explain', explainContext(trial, event, explained, view, clock.now(), rulePages))
   }
 
   /** Returns the event that the address names, where it is of the request that the address has: anybody can make one up. */

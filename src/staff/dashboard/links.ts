@@ -144,6 +144,17 @@ export function trialFields({ method, path, client }: LoggedRequest): [name: str
   ]
 }
 
+/** Returns the form of a new rule, with fields filled in. */
+export function newRuleHref(fields: Readonly<Record<string, string>> = {}): string {
+  const given = new URLSearchParams(fields).toString()
+  return given === '' ? 'rule.html' : `rule.html?${given}`
+}
+
+/** Returns the page of a rule, for those who may not change it too. */
+export function ruleHref(name: string): string {
+  return `rule.html?${new URLSearchParams({ named: name })}`
+}
+
 /** Returns the address that leads to the form of a rule for the requests of a filter. */
 export function ruleFormHref(days: number, filter: ReportFilter): string {
   return `rule-form?${new URLSearchParams([['days', String(days)], ...filterEntries(filter)])}`

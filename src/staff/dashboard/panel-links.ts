@@ -1,10 +1,7 @@
 import { splitKey } from '../../clients/client.js'
 import { clientText, parseOverrideClient } from '../../clients/override-client.js'
 import { DAY_MS } from '../../ground/time/clock.js'
-import { type Internals, nearestMount } from '../../plugin/internals.js'
 import type { CountedClient } from '../../reports/offender-detail.js'
-import { RULES } from '../../rules/rule.js'
-import { fromDatabase } from '../shell/staff-errors.js'
 
 /** The duration of an override that a link proposes: long enough to investigate. */
 const PROPOSED_MS = DAY_MS
@@ -55,16 +52,6 @@ function known(text: string): string | undefined {
   }
 }
 
-/** Returns the form of a new rule in the panel, with fields filled in. */
-export function newRuleHref(panel: string, fields: Readonly<Record<string, string>>): string {
-  return `${panel}/resources/rules/actions/new?${new URLSearchParams(fields)}`
-}
-
-/** Returns the page of a rule in the panel: its editor for those who may change it. */
-export function ruleHref(panel: string, id: number, mayEdit: boolean): string {
-  return `${panel}/resources/rules/records/${id}/${mayEdit ? 'edit' : 'show'}`
-}
-
 /**
  * @param panel the panel's root path
  * @param key of the client in the event log
@@ -77,29 +64,4 @@ export function panelLinks(panel: string, key: string, client: string | undefine
   const href = (effect: string) =>
     `${panel}/resources/overrides/actions/new?${new URLSearchParams({ client, effect, expiresAt })}`
   return { events, block: href('deny'), limit: href(PROPOSED_RATE) }
-}
-
-/** The editors of rules in the panel, by the names of the rules; other policies have none, nor has an app without a panel. */
-export type RuleEditors = ReadonlyMap<string, string>
-
-/** Returns them for staff; those who may not write rules have pages that show them. */
-export type RuleEditorsFor = (mayEdit: boolean) => RuleEditors
-
-/**
- * Creates the function that finds the editors of policies.
- *
- * @param mount the dashboard's path
- */
-export function createRuleEditors({ database, mounts }: Internals, mount: string) {
-  return async function findEditors(policies: readonly string[]): Promise<RuleEditorsFor> {
-    const panel = nearestMount(mounts.panels, mount)
-    if (panel === undefined || policies.length === 0) return () => new Map()
-    const { dialect, query } = database
-    const rules = query<{ id: number; name: string }>(
-      `SELECT id, name FROM ${dialect.table(RULES.table)} WHERE ${dialect.isOneOf('name', '$1', 'text')}`,
-      [JSON.stringify(policies)],
-    )
-    const found = await fromDatabase(rules)
-    return (mayEdit) => new Map(found.map(({ id, name }) => [name, ruleHref(panel, id, mayEdit)]))
-  }
 }

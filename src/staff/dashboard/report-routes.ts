@@ -79,7 +79,14 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     const actor = switches.useDynamicRules ? actorWith(request, 'writeOverrides') : undefined
     const token = actor === undefined ? undefined : issueFormToken(request, reply, actor)
     const quickActions = createQuickActions(internals.overrideFor, view, token)
-    const shown = { view, panel, mayEdit: may(request, 'writeRules'), freshForMs, quickActions, hasNetworks }
+    const shown = {
+      view,
+      panel,
+      mayMakeRules: actorWith(request, 'writeRules') !== undefined,
+      freshForMs,
+      quickActions,
+      hasNetworks,
+    }
     const { report, readAtMs, html } = result
     const context = () => ({
       ...dashboardContext(report, shown, readLogState(internals), readAtMs),

@@ -1,39 +1,35 @@
-import createError from '@fastify/error'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type SqlValue, selectedColumns } from '../../database/dialect.js'
-import { nearestMount } from '../../plugin/internals.js'
 import { windowFor } from '../../reports/report-window.js'
 import { suggestedRates } from '../../reports/suggested-rates.js'
 import { readTraffic, ruleActivity } from '../../reports/traffic.js'
 import { readSomeEntries } from '../../rules/read-entries.js'
 import { RULES } from '../../rules/rule.js'
+import { takeNotice } from '../shell/notice-cookie.js'
 import { requestedDays, requestedFilter, requestedPageNumber } from '../shell/request-query.js'
 import { fromDatabase } from '../shell/staff-errors.js'
-import { may, requireMay } from '../shell/staff-member.js'
+import { actorWith, requireActor } from '../shell/staff-member.js'
 import { staffRoute } from '../shell/staff-routes.js'
 import { registerEntryForm } from './entries/entry-form-routes.js'
+import { ruleChecks } from './entries/rule-checks.js'
+import { newRuleHref, ruleHref } from './links.js'
 import { readLogState } from './log-state.js'
 import type { PageRoutes } from './page-routes.js'
-import { newRuleHref, ruleHref } from './panel-links.js'
 import { proposeRule } from './proposed-rule.js'
 import { LISTED_FIELDS, type ListedRule, rulesContext } from './rules-page.js'
 
+const LIST = 'rules.html'
 /** Rules per page: some milliseconds of work. */
 const PAGE_SIZE = 200
 
-const NoPanelError = createError('FST_RATE_LIMIT_NOT_FOUND', 'This app has no panel to edit rules in.', 404)
-
 /** Registers the list of rules, and the way from a filter of the dashboard to the form of a rule. */
 export function registerRuleRoutes({ app, internals, pages, mount, read }: PageRoutes): void {
-  const { clock, mounts, database } = internals
+  const { clock, database } = internals
   const { dialect, query } = database
-  const nearestPanel = () => nearestMount(mounts.panels, mount)
   const readRules = (rest: string, parameters: readonly SqlValue[]) =>
     fromDatabase(readSomeEntries(database, RULES, rest, parameters))
 
   async function showRules(request: FastifyRequest, reply: FastifyReply) {
-    const panel = nearestPanel()
-    const mayEdit = may(request, 'writeRules')
     const table = dialect.table(RULES.table)
     const counting = query<{ count: number }>(`SELECT COUNT(*) AS count FROM ${table}`)
     const [[counted], activity] = await Promise.all([fromDatabase(counting), read(ruleActivity())])
@@ -46,23 +42,23 @@ export function registerRuleRoutes({ app, internals, pages, mount, read }: PageR
       ),
     )
     const view = { rules, number, pageCount, activity, codeLimits: internals.codeLimits() }
-    const { page } = rulesContext(view, readLogState(internals), clock.now(), ({ id }) =>
-      panel === undefined ? undefined : ruleHref(panel, id, mayEdit),
-    )
+    const { page } = rulesContext(view, readLogState(internals), clock.now())
     return pages.send(reply, 'rules', {
-      page: { ...page, new_href: panel === undefined || !mayEdit ? undefined : newRuleHref(panel, {}) },
+      page: {
+        ...page,
+        result: takeNotice(request, reply, LIST),
+        new_href: actorWith(request, 'writeRules') === undefined ? undefined : newRuleHref(),
+      },
     })
   }
 
   /** Leads to the form: computed when it is asked for, since the suggestion reads single events. */
   async function openRuleForm(request: FastifyRequest, reply: FastifyReply) {
-    const panel = nearestPanel()
-    if (panel === undefined) throw new NoPanelError()
-    requireMay(request, 'writeRules')
+    requireActor(request, 'writeRules')
     const { rule, path, method } = requestedFilter(request)
     if (rule !== undefined && path === undefined && method === undefined) {
       const [stored] = await readRules('WHERE name = $1', [rule])
-      if (stored !== undefined) return reply.redirect(ruleHref(panel, stored.id, true))
+      if (stored !== undefined) return reply.redirect(ruleHref(rule))
     }
     const days = requestedDays(request)
     const filter = { rule, path, method }
@@ -71,12 +67,19 @@ export function registerRuleRoutes({ app, internals, pages, mount, read }: PageR
     const deciding = new Set(traffic.flatMap(({ rule_name }) => (rule_name === '' ? [] : [rule_name])))
     const rules = (await readRules('', [])).map(({ entry }) => entry)
     const fields = proposeRule({ path, method, suggested, rules, deciding, routedPath: internals.routedPath })
-    return reply.redirect(newRuleHref(panel, fields))
+    return reply.redirect(newRuleHref(fields))
   }
 
   registerEntryForm(
     { app, internals, pages, mount, read },
-    { description: RULES, name: 'rule', list: 'rules.html', listTitle: 'Rules', right: 'writeRules', checks: {} },
+    {
+      description: RULES,
+      name: 'rule',
+      list: LIST,
+      listTitle: 'Rules',
+      right: 'writeRules',
+      checks: ruleChecks(app.smartRateLimit),
+    },
   )
   app.get('/rules.html', staffRoute('rules'), showRules)
   app.get('/rule-form', staffRoute('rule-form'), openRuleForm)

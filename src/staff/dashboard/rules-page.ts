@@ -4,6 +4,7 @@ import { NO_TRAFFIC } from '../../reports/breakdown.js'
 import type { RuleActivity } from '../../reports/traffic.js'
 import { isInForce as isInTime } from '../../rules/validity.js'
 import { formatCount, toMoment, visible } from './format.js'
+import { ruleHref } from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
 
 /** A row of the rule table, as far as the page shows it. Moments are milliseconds since the epoch. */
@@ -53,16 +54,11 @@ const SETTINGS: Readonly<Record<CodeLimit['setting'], string>> = {
   route: 'limit() or config',
 }
 
-/**
- * Returns the context of `rules.hbs`.
- *
- * @param hrefFor returns the editor of a rule; undefined without a panel
- */
+/** Returns the context of `rules.hbs`. */
 export function rulesContext(
   { rules, number, pageCount, codeLimits, activity }: RulesView,
   log: LogState,
   nowMs: number,
-  hrefFor: (rule: ListedRule) => string | undefined,
 ) {
   const { enabled, logEvents, useDynamicRules } = log.switches
   const isWhole = enabled && logEvents !== false && !logsOnlyBlocked(log)
@@ -77,7 +73,7 @@ export function rulesContext(
         const { total, blocked } = activity.today.get(rule.name) ?? NO_TRAFFIC
         return {
           name: visible(rule.name),
-          href: hrefFor(rule),
+          href: ruleHref(rule.name),
           pattern: visible(rule.pathPattern),
           method: visible(rule.method),
           rate: visible(rule.rate),

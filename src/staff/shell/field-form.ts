@@ -1,7 +1,9 @@
 /** The fields of a form, derived from the description of a table: what is shown, and what was typed. */
 import type { FieldErrors } from '../../ground/errors.js'
+import { SECOND_MS } from '../../ground/time/clock.js'
 import { visible } from '../../ground/visible.js'
 import { parseLength } from '../../limiter/rate.js'
+import { spellLength } from '../../limiter/rate-words.js'
 import { type Choice, type Field, type FieldTable, fieldEntries, type Values } from '../../rules/description.js'
 
 /** One control of `fields.hbs`. */
@@ -14,6 +16,8 @@ export interface FormControl {
   readonly is_number: boolean
   readonly is_code: boolean
   readonly value: string
+  /** The value in words, for those who may not change it; empty for none. */
+  readonly words: string
   readonly checked: boolean
   /** Of a `select`, or suggestions for a text. */
   readonly options: readonly (Choice & { readonly selected: boolean })[]
@@ -29,24 +33,38 @@ export interface FormControl {
 export interface FormGroup {
   readonly title: string | undefined
   readonly controls: readonly FormControl[]
+  /** Whether all its fields have their defaults, and none is wrong: the form then shows the heading alone. */
+  readonly folded: boolean
 }
 
 /** Returns the controls of a form, in the order of the groups in which the description has its fields. */
 export function formGroups(fields: FieldTable, values: Values, errors: FieldErrors): FormGroup[] {
   const described = fieldEntries(fields)
   const titles = [...new Set(described.map(([, { panel }]) => panel.group))]
-  return titles.map((title) => ({
-    title,
-    controls: described
-      .filter(([, { panel }]) => panel.group === title)
-      .map(([name, field]) => toControl(name, field, values[name], errors[name])),
-  }))
+  return titles.map((title) => {
+    const members = described.filter(([, { panel }]) => panel.group === title)
+    return {
+      title,
+      controls: members.map(([name, field]) => toControl(name, field, values[name], errors[name])),
+      folded: members.every(([name, field]) => isDefault(field, values[name]) && errors[name] === undefined),
+    }
+  })
+}
+
+function isDefault(field: Field, value: unknown): boolean {
+  return 'default' in field && asText(field.default) === asText(value)
+}
+
+function asText(value: unknown): string {
+  return value === null || value === undefined ? '' : String(value)
 }
 
 function toControl(name: string, field: Field, value: unknown, error: string | undefined): FormControl {
   const { kind, about, help = about, panel } = field
-  const { title, input, label = title, example = '', options = [] } = panel
-  const text = value === null || value === undefined ? '' : String(value)
+  const { title, input, label = title, options = [] } = panel
+  const example = kind === 'moment' ? MOMENT_EXAMPLE : panel.example
+  const text = asText(value)
+  const shown = kind === 'moment' ? momentText(text) : text
   return {
     name,
     title,
@@ -55,30 +73,54 @@ function toControl(name: string, field: Field, value: unknown, error: string | u
     is_lines: input === 'lines',
     is_number: kind === 'integer',
     is_code: ['code', 'methods', 'key', 'moment', 'expiry'].includes(input),
-    value: kind === 'moment' ? momentText(text) : text,
+    value: shown,
+    words: visible(kind === 'boolean' ? yesOrNo(value) : (options.find((its) => its.value === text)?.label ?? shown)),
     checked: value === true,
     options: options.map((option) => ({ ...option, selected: option.value === text })),
     label,
-    example: kind === 'moment' ? MOMENT_EXAMPLE : example,
+    example: example ?? '',
     help,
-    error: error === undefined ? undefined : errorSentence(error, kind === 'moment' ? MOMENT_EXAMPLE : example),
+    error: error === undefined ? undefined : errorSentence(error, text, field, example),
     required: !('default' in field),
   }
 }
 
-const MOMENT_EXAMPLE = '2h'
+const MOMENT_EXAMPLE = '2h, or 2027-01-31 12:00'
+/** Longer texts are written by programs. */
+const MAX_TYPED_LENGTH = 300
+
+function yesOrNo(value: unknown): string {
+  return value === true ? 'Yes' : 'No'
+}
 
 /** Returns a moment as it can be typed: in UTC, without what is zero. */
 function momentText(text: string): string {
-  return text.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::00(?:\.000)?)?Z$/, '$1 $2')
+  return text.replace(/^(\d{4}-\d\d-\d\d)T(\d\d:\d\d)(?::00|(:\d\d))(?:\.000)?Z$/, '$1 $2$3')
 }
 
 /** Returns the message of a field as a sentence that says how to write it. */
-function errorSentence(message: string, example: string): string {
-  const [problem = '', remedy] = message.split(': give ')
-  const sentence = `${problem.charAt(0).toUpperCase()}${problem.slice(1)}.`
+function errorSentence(message: string, typed: string, field: Field, example: string | undefined): string {
+  const guess = accepted(field, typed.length > MAX_TYPED_LENGTH ? undefined : field.guess?.(typed))
+  if (guess !== undefined) return visible(`Write it as ${guess}.`)
+  if (typed === '' && !('default' in field))
+    return `It is missing${example === undefined ? '' : `: write one such as ${example}`}.`
+  const [problem = '', remedy] = message.split(/: give |; accepted is /)
+  // Messages begin with a verb where the field is their subject.
+  const subject = /^(?:is|has|must|was) /.test(problem) ? 'It ' : ''
+  const sentence = `${subject}${subject === '' ? problem.charAt(0).toUpperCase() : problem.charAt(0)}${problem.slice(1)}.`
   if (remedy === undefined) return visible(sentence)
-  return visible(example === '' ? `${sentence} Give ${remedy}.` : `${sentence} Write it as ${example}.`)
+  return visible(`${sentence} ${example === undefined ? `Give ${remedy}` : `Write it as ${example}`}.`)
+}
+
+/** Returns a text if the field accepts it. */
+function accepted(field: Field, text: string | undefined): string | undefined {
+  if (text === undefined) return undefined
+  try {
+    field.parse(text)
+    return text
+  } catch {
+    return undefined
+  }
 }
 
 /**
@@ -103,16 +145,29 @@ export function readFields(
 function toValue(field: Field, text: string, nowMs: number): unknown {
   if (field.kind === 'boolean') return text === 'true' || text === 'on'
   if (field.kind === 'moment') return toMoment(text, nowMs)
-  if (field.kind === 'integer') return /^[+-]?\d{1,15}$/.test(text) ? Number(text) : text === '' ? field.default : text
-  return text
+  if (field.kind === 'integer') return toInteger(field, text)
+  if (field.tidy === undefined || text.length > MAX_TYPED_LENGTH) return text
+  return accepted(field, text) ?? accepted(field, field.tidy(text)) ?? text
 }
 
-const WITHOUT_ZONE = /^(\d{4}-\d\d-\d\d)(?:[ T](\d\d:\d\d)(:\d\d)?)?$/
+function toInteger(field: Field, text: string): unknown {
+  const digits = text.replace(/[\s_']/g, '')
+  if (digits === '') return field.default
+  return /^[+-]?\d{1,15}$/.test(digits) ? Number(digits) : text
+}
+
+const WITHOUT_ZONE = /^(\d{4}-\d\d-\d\d)(?:[ T]+(\d\d:\d\d)(:\d\d)?)?$/
+
+/** Without what nobody would type again. */
+function wholeSeconds(ms: number): number {
+  return ms - (ms % SECOND_MS)
+}
 
 /** Reads a length from now on, or a moment, which is in UTC unless it names a zone. */
 function toMoment(text: string, nowMs: number): string | null {
   if (text === '') return null
-  const lengthMs = parseLength(text.replace(/\s/g, '').toLowerCase())
-  if (lengthMs !== undefined) return new Date(nowMs + lengthMs).toISOString()
+  const length = spellLength(text.replace(/^in /i, ''))
+  const lengthMs = length === undefined ? undefined : parseLength(length)
+  if (lengthMs !== undefined) return new Date(wholeSeconds(nowMs + lengthMs)).toISOString()
   return text.replace(WITHOUT_ZONE, (_, day: string, time = '00:00', seconds = ':00') => `${day}T${time}${seconds}Z`)
 }

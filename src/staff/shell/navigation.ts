@@ -62,17 +62,8 @@ export function navigationLinks(
         }))),
     ...(panel === undefined
       ? []
-      : PANEL_LINKS.flatMap(({ text, resource }) => {
-          // The dashboard lists the rules, too: in the order in which they are tried, with what they did.
-          const isTwice = dashboard !== undefined && resource === 'rules'
-          const shown = isTwice ? ruleLinkText(role) : text
-          return shown === undefined ? [] : [{ text: shown, href: `${panel}/resources/${resource}` }]
-        })),
+      : PANEL_LINKS.filter(({ resource }) => dashboard === undefined || resource !== 'rules').map(
+          ({ text, resource }) => ({ text, href: `${panel}/resources/${resource}` }),
+        )),
   ]
-}
-
-/** Returns what a role may do with the rules of the panel; undefined where it may only look at them. */
-function ruleLinkText(role: StaffRole): string | undefined {
-  if (mayDo(role, 'writeRules')) return 'Edit rules'
-  return mayDo(role, 'switchRules') ? 'Switch rules' : undefined
 }

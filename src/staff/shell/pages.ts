@@ -31,9 +31,11 @@ const PARTIALS = [
   'nothing',
   'notices',
   'result',
+  'rule-found',
   'search',
   'shares',
   'summary',
+  'values',
   'window-selector',
 ]
 

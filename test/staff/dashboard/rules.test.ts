@@ -2,10 +2,10 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { DAY_MS } from '../../../src/ground/time/clock.js'
+import type { StaffAnswer } from '../../../src/staff/shell/staff-member.js'
 import { forEachDatabase, type Provider } from '../../support/databases.js'
 import type { Answer } from '../../support/http-client.js'
 import { logRows } from '../../support/log-events.js'
-import { PANEL, startWithPanel } from '../../support/panel-app.js'
 import { DASHBOARD, startWithStaff } from '../../support/staff-app.js'
 
 const IP = '203.0.113.7'
@@ -98,8 +98,7 @@ forEachDatabase((provider) => {
   })
 
   test('a filter leads to the form of a rule, filled in with its requests and the rate of 95 percent of clients', async (t) => {
-    const { request, asStaff, app, clock, database } = await startWithPanel(t, provider)
-    const headers = { cookie: (await asStaff()).cookie }
+    const { request, app, clock, database } = await start(t, provider)
     await app.smartRateLimit.client.rateLimitRule.create({
       data: { name: 'post-login', pathPattern: '^/', rate: '100/m', priority: 7 },
     })
@@ -112,28 +111,25 @@ forEachDatabase((provider) => {
       path: '/login',
       method: 'POST',
     }))
-    await logRows(database.database, [...sent, ...sent.slice(0, 6), ...sent.slice(0, 6), ...sent.slice(0, 1)])
+    await logRows(database, [...sent, ...sent.slice(0, 6), ...sent.slice(0, 6), ...sent.slice(0, 1)])
 
-    const dashboard = await request(`${DASHBOARD}?path=/login&method=POST`, { headers })
+    const dashboard = await request(`${DASHBOARD}?path=/login&method=POST`)
     const [, href = ''] =
-      /<a class="button" href="(rule-form[^"]+)">Make a rule of this filter</.exec(dashboard.text) ?? []
-    const form = await request(`${DASHBOARD}${href.replaceAll('&amp;', '&').replaceAll('&#x3D;', '=')}`, { headers })
+      /<a class="button" href="(rule-form[^"]+)">New rule for POST \/login</.exec(dashboard.text) ?? []
+    const form = await request(`${DASHBOARD}${href.replaceAll('&amp;', '&').replaceAll('&#x3D;', '=')}`)
     assert.equal(form.status, 302)
     assert.deepEqual(target(form), [
-      `${PANEL}/resources/rules/actions/new`,
+      'rule.html',
       { name: 'post-login-2', pathPattern: '^/login', method: 'POST', rate: '3/m', priority: '8' },
     ])
-    const stored = await app.smartRateLimit.client.rateLimitRule.findFirstOrThrow()
-    const edit = await request(`${DASHBOARD}rule-form?rule=post-login`, { headers })
-    assert.deepEqual(target(edit), [`${PANEL}/resources/rules/records/${stored.id}/edit`, {}])
-    const list = await request(`${DASHBOARD}rules.html`, { headers })
-    assert.match(list.text, new RegExp(`href="${PANEL}/resources/rules/records/${stored.id}/edit"`))
+    const edit = await request(`${DASHBOARD}rule-form?rule=post-login`)
+    assert.deepEqual(target(edit), ['rule.html', { named: 'post-login' }])
+    assert.match((await request(`${DASHBOARD}rules.html`)).text, /href="rule.html\?named&#x3D;post-login"/)
   })
 })
 
 test('the form for hostile filters and an empty log has a valid name and a pattern for these paths alone', async (t) => {
-  const { request, asStaff, app } = await startWithPanel(t, 'sqlite')
-  const headers = { cookie: (await asStaff()).cookie }
+  const { request, app } = await start(t, 'sqlite')
   const cases: readonly (readonly [filter: Record<string, string>, fields: object])[] = [
     [{ path: '/a.b(c)+' }, { name: 'a.b-c', pathPattern: '^/a\\.b\\(c\\)\\+' }],
     [{ path: '/caf%C3%A9' }, { name: 'caf-C3-A9', pathPattern: '^/café' }],
@@ -148,32 +144,39 @@ test('the form for hostile filters and an empty log has a valid name and a patte
     [{ rule: 'gone' }, { name: 'every-path', pathPattern: '^/' }],
   ]
   for (const [filter, fields] of cases) {
-    const form = await request(`${DASHBOARD}rule-form?${new URLSearchParams(filter)}`, { headers })
-    assert.deepEqual(target(form), [`${PANEL}/resources/rules/actions/new`, fields], JSON.stringify(filter))
+    const form = await request(`${DASHBOARD}rule-form?${new URLSearchParams(filter)}`)
+    assert.deepEqual(target(form), ['rule.html', fields], JSON.stringify(filter))
     if (!('pathPattern' in fields)) continue
     const { id } = await app.smartRateLimit.client.rateLimitRule.create({ data: { rate: '1/m', ...fields } as never })
     await app.smartRateLimit.client.rateLimitRule.delete({ where: { id } })
   }
 })
 
-test('without a panel there are no links to one', async (t) => {
-  const { request } = await start(t, 'sqlite')
-  const { text } = await request(`${DASHBOARD}?path=/login`)
-  assert.doesNotMatch(text, /rule-form/)
-  assert.equal((await request(`${DASHBOARD}rule-form?path=/login`)).status, 404)
-  assert.match((await request(`${DASHBOARD}rules.html`)).text, /There are no rules yet/)
+test('staff who may write no rule, or have no name, are offered no form of one', async (t) => {
+  for (const staff of [true, { actor: 'olga', role: 'operator' }] as const) {
+    const { request } = await start(t, 'sqlite', staff)
+    assert.doesNotMatch((await request(`${DASHBOARD}?path=/login`)).text, /rule-form/)
+    for (const page of ['rule-form?path=/login', 'rule.html']) {
+      assert.equal((await request(DASHBOARD + page)).status, 403)
+    }
+    const { text } = await request(`${DASHBOARD}rules.html`)
+    assert.match(text, /There are no rules yet/)
+    assert.doesNotMatch(text, /New rule/)
+  }
 })
 
-function target({ headers: { location = '' } }: Answer): [path: string, fields: object] {
+function target({ headers: { location = '' } }: Answer): [page: string, fields: object] {
   const { pathname, searchParams } = new URL(location, 'http://x')
-  return [pathname, Object.fromEntries(searchParams)]
+  return [pathname.slice(1), Object.fromEntries(searchParams)]
 }
 
-function start(t: TestContext, provider: Provider) {
+const ALICE: StaffAnswer = { actor: 'alice', role: 'admin' }
+
+function start(t: TestContext, provider: Provider, staff = ALICE) {
   return startWithStaff(
     t,
     provider,
-    { isStaff: () => true },
+    { isStaff: () => staff },
     { useDynamicRules: true, middleware: { defaultRate: '2/m', rateLimits: { '/auth/': '5/m' }, ceiling: '600/m' } },
     (app) => {
       const orders = { onRequest: app.smartRateLimit.limit({ rate: () => '9/m' }) }

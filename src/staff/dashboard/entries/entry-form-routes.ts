@@ -14,7 +14,7 @@ import { lastParameter } from '../../shell/request-query.js'
 import type { Right } from '../../shell/roles.js'
 import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
-import { actorWith } from '../../shell/staff-member.js'
+import { actorWith, requireActor } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
 import { toMoment, visible } from '../format.js'
 import type { PageRoutes } from '../page-routes.js'
@@ -34,12 +34,20 @@ export interface EntryForm<Table extends FieldTable, Identity extends keyof Tabl
    *
    * @throws RuleValidationError for wrong fields
    */
-  readonly checks: Readonly<Record<string, Check>>
+  readonly checks: Readonly<Record<string, FormCheck>>
+  /** Returns what the page of a stored row shows beside the form. */
+  readonly beside?: (request: FastifyRequest, reply: FastifyReply, row: ShownRow) => object
 }
 
-interface Check {
+export interface FormCheck {
   readonly text: string
   readonly run: (values: Values) => Promise<object>
+}
+
+interface ShownRow {
+  readonly id: number
+  readonly version: string
+  readonly values: Values
 }
 
 /** What a page shows: a stored row, or what was typed. */
@@ -53,6 +61,9 @@ interface Shown {
   readonly problem?: string
   readonly beside?: object
 }
+
+/** The value of a button that fills a field, such as a suggested rate: `rate=12/m`. */
+const FILLING = /^(\w+)=(.*)$/s
 
 type Outcome = 'created' | 'changed' | 'deleted' | 'taken' | 'stale'
 
@@ -94,6 +105,7 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
     if (row !== undefined) {
       return send(request, reply, { id: row.id, version: entryVersion(row.entry), values: row.entry, errors: {} })
     }
+    requireActor(request, right)
     const given = readFields(fields, (field) => lastParameter(request, field) || undefined, clock.now())
     const values = { ...defaultsFor(fields), ...given }
     return send(request, reply, { id: undefined, version: '', values, errors: {} })
@@ -115,6 +127,11 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
       const check = checks[action]
       if (check !== undefined && Object.hasOwn(checks, action)) {
         return send(request, reply, { ...shown, beside: await check.run(values) })
+      }
+      const [, filled = '', filling] = FILLING.exec(action) ?? []
+      if (Object.hasOwn(fields, filled)) {
+        const fill = readFields(fields, (field) => (field === filled ? filling : undefined), clock.now())
+        return send(request, reply, { ...shown, values: { ...values, ...fill } })
       }
       const outcome = await actAs(request, right, () => write(id, version, action === 'delete' ? undefined : typed))
       if (outcome === 'taken') {
@@ -173,6 +190,7 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
         groups: formGroups(fields, values, errors),
         checks: Object.entries(checks).map(([value, { text }]) => ({ value, text })),
         problem: problem ?? problemOf(errors),
+        ...(id !== undefined && kind.beside?.(request, reply, { id, version, values })),
         ...beside,
         now: toMoment(clock.now()),
       },

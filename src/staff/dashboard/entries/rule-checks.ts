@@ -1,0 +1,117 @@
+/** What the log tells about the rule in a form, before it is saved: what it would have refused, and which rates fit. */
+import type { RulePreview } from '../../../reports/preview/report.js'
+import type { SuggestedRate, SuggestedRates, SuggestRatesOptions } from '../../../reports/suggested-rates.js'
+import type { Values } from '../../../rules/description.js'
+import { requiredPrefix } from '../../../rules/patterns/required-text.js'
+import type { RuleCandidate } from '../../../rules/rule.js'
+import { drawPreview } from '../chart.js'
+import { formatCount, formatRequests, visible } from '../format.js'
+import type { FormCheck } from './entry-form-routes.js'
+
+/** What the checks read. */
+export interface RuleReports {
+  readonly rules: { preview(candidate: RuleCandidate, options: { readonly hours: number }): Promise<RulePreview> }
+  readonly analytics: { suggestRates(options: SuggestRatesOptions): Promise<SuggestedRates> }
+}
+
+const SHOWN_KEYS = 3
+const HOURS = 24
+const DAYS = 7
+const NOT_PLAIN =
+  'Rates are suggested for patterns that are the beginning of a path, such as ^/login: give such a pattern, or preview the rate that you choose.'
+
+/** Returns the buttons of the form that save nothing; see `rule-found.hbs`. */
+export function ruleChecks(reports: RuleReports): Readonly<Record<string, FormCheck>> {
+  return {
+    preview: {
+      text: 'Preview',
+      run: async (values) => {
+        return { found: { title: `Preview on the last ${HOURS} hours`, ...(await previewRule(reports, values)) } }
+      },
+    },
+    suggest: {
+      text: 'Suggest rates',
+      run: async (values) => ({ found: { title: 'Suggested rates', ...(await suggestForRule(reports, values)) } }),
+    },
+  }
+}
+
+/**
+ * Returns what a rule would have done to the requests of the last 24 hours, in sentences, the main one first, and a chart.
+ *
+ * @throws RuleValidationError for wrong fields
+ */
+export async function previewRule({ rules }: RuleReports, values: Values) {
+  // The preview validates the candidate, whatever its type.
+  const preview = await rules.preview(values as unknown as RuleCandidate, { hours: HOURS })
+  const { sentence, over_limit, newly_refused, uncovered } = preview
+  const hits = preview.top_keys.filter((key) => key.over_limit > 0).slice(0, SHOWN_KEYS)
+  const mostly = hits.map(({ key, over_limit: times }) => `${visible(key)} (${formatCount(times)})`).join(', ')
+  const sentences = [
+    sentence,
+    ...(mostly === '' ? [] : [`Mostly ${mostly}.`]),
+    ...(over_limit === 0 ? [] : [`${formatCount(newly_refused)} of the refused ones were allowed at the time.`]),
+    ...(uncovered.count > 0 ? [`${formatCount(uncovered.count)} could not be replayed.`] : []),
+    ...preview.gaps,
+    ...preview.notes,
+  ]
+  return { sentences, ...(preview.matched > 0 && { chart: drawPreview(preview) }) }
+}
+
+/** A rate for the form, with what it would have refused. */
+interface OfferedRate {
+  readonly rate: string
+  readonly percentile: number
+  readonly clients: string
+  readonly requests: string
+}
+
+/** Returns rates for a rule, from what clients did in the last 7 days, and sentences about them. */
+export async function suggestForRule(
+  { analytics }: RuleReports,
+  { pathPattern, method: methods }: Values,
+): Promise<{ readonly sentences: readonly string[]; readonly rates: readonly OfferedRate[] }> {
+  const path = pathFor(textOf(pathPattern))
+  if (path === undefined) return { sentences: [NOT_PLAIN], rates: [] }
+  const given = textOf(methods).toUpperCase()
+  // Of several methods the log is read as a whole.
+  const method = /^[A-Z]+$/.test(given) && given !== 'ALL' ? given : undefined
+  const suggested = await analytics.suggestRates({ path, method, days: DAYS })
+  return { sentences: describeSuggestion(suggested, path, method), rates: offerRates(suggested) }
+}
+
+/** Returns the beginning of a path, as the log has it, that a pattern matches; undefined for other patterns. */
+function pathFor(pattern: string): string | undefined {
+  if (['', '.', '^', '^/'].includes(pattern)) return ''
+  const required = requiredPrefix(pattern, true)
+  return required?.exactly === 'prefix' ? encodeURI(required.prefix) : undefined
+}
+
+function textOf(value: unknown): string {
+  return typeof value === 'string' ? value.trim() : ''
+}
+
+function describeSuggestion(suggested: SuggestedRates, path: string, method: string | undefined): string[] {
+  const { clients, requests, sampled } = suggested
+  const which = `${method === undefined ? '' : `${method} `}${path === '' ? 'any path' : visible(path)}`
+  if (requests === 0) return [`The log has no requests of ${which} in the last ${DAYS} days.`]
+  const senders = clients === 1 ? '1 client' : `${formatCount(clients)} clients`
+  return [
+    `In the last ${DAYS} days ${senders} sent ${formatRequests(requests)} to ${which}.`,
+    ...(sampled === null
+      ? []
+      : [
+          `That is in ${formatCount(sampled.hours_read)} of ${formatCount(sampled.hours)} hours, since the log is long.`,
+        ]),
+    ...(suggested.only_blocked ? ['The log has refusals only: these rates are of clients that were refused.'] : []),
+  ]
+}
+
+function offerRates({ per_minute, per_hour }: SuggestedRates): OfferedRate[] {
+  return [...per_minute, ...per_hour].map(({ rate, percentile, refused_clients, refused_requests }: SuggestedRate) => ({
+    rate,
+    percentile,
+    clients: formatCount(refused_clients),
+    requests: formatCount(refused_requests),
+  }))
+}

@@ -1,0 +1,152 @@
+/** The page of a rule: what may be typed, what is said of a wrong field, the preview, and what each role sees. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { forEachDatabase } from '../../support/databases.js'
+import type { Answer } from '../../support/http-client.js'
+import { logRows } from '../../support/log-events.js'
+import { openForms } from '../../support/staff-forms.js'
+
+const LOGIN = { name: 'login', pathPattern: '^/login', rate: '5/m' }
+
+/** Returns the sentences at wrong fields, by the names of these. */
+function problems({ text }: Answer): Record<string, string> {
+  const found = text.matchAll(/<p class="problem" id="error-(\w+)">([^<]*)<\/p>/g)
+  return Object.fromEntries([...found].map(([, name, sentence = '']) => [name, readable(sentence)]))
+}
+
+function readable(html: string): string {
+  return html
+    .replaceAll('&quot;', '"')
+    .replaceAll('&#x27;', "'")
+    .replaceAll('&#x3D;', '=')
+    .replaceAll('&lt;', '<')
+    .replaceAll('&amp;', '&')
+}
+
+/** Returns the headings of the groups that are folded. */
+function folded({ text }: Answer): string[] {
+  return [...text.matchAll(/<details class="group">\s*<summary><h2>([^<]+)</g)].map(([, title = '']) => title)
+}
+
+forEachDatabase((provider) => {
+  test('a rule is saved as a person types it: with blanks, upper case, lists and lengths', async (t) => {
+    const { app, clock, get, submit } = await openForms(t, provider)
+    const typed = {
+      ...LOGIN,
+      name: ' login ',
+      rate: ' 5 / MIN ',
+      method: 'get post',
+      key: 'IP + Header: X-Api-Key',
+      counts: '401 403',
+      endsAt: '2 hours',
+      priority: ' 1 000 ',
+    }
+    const saved = await submit('rule.html', typed)
+    assert.deepEqual([saved.status, problems(saved)], [303, {}])
+    const rule = await app.smartRateLimit.client.rateLimitRule.findUniqueOrThrow({ where: { name: 'login' } })
+    const { rate, method, key, counts, endsAt, priority } = rule
+    assert.deepEqual(
+      { rate, method, key, counts, endsAt: endsAt?.getTime(), priority },
+      {
+        rate: '5/min',
+        method: 'GET,POST',
+        key: 'ip+header:X-Api-Key',
+        counts: '401,403',
+        endsAt: clock.now() + 2 * 3_600_000,
+        priority: 1000,
+      },
+    )
+    // What the form shows saves the same row.
+    const form = await get('rule.html?named=login')
+    assert.match(form.text, /name="endsAt" value="2026-01-15 14:00"/)
+    assert.equal((await submit('rule.html', { ...typed, name: 'again', endsAt: '2026-01-15 14:00' })).status, 303)
+  })
+
+  test('a wrong field has one sentence that says how to write it, from what was typed where that is clear', async (t) => {
+    const { submit } = await openForms(t, provider)
+    const cases: readonly (readonly [fields: Record<string, string>, expected: Record<string, string>])[] = [
+      [{ rate: '5 per minute' }, { rate: 'Write it as 5/m.' }],
+      [{ rate: '1,000 requests every 30 seconds' }, { rate: 'Write it as 1000/30s.' }],
+      [{ rate: '5 a minute and 100 per hour' }, { rate: 'Write it as 5/m, 100/h.' }],
+      [{ rate: 'many' }, { rate: 'Invalid rate "many": it has no "/". Write it as 100/m.' }],
+      [{ rate: '' }, { rate: 'It is missing: write one such as 100/m.' }],
+      [{ name: '/login' }, { name: 'Write it as login.' }],
+      [{ name: 'default' }, { name: 'Write it as default-rule.' }],
+      [{ method: '*' }, { method: 'Write it as ALL.' }],
+      [{ key: 'ip, user' }, { key: 'Write it as ip+user.' }],
+      [
+        { banAfter: '5', banFor: '2 hours or so' },
+        { banFor: '"2 hours or so" is no length of a ban. Write it as 2h.' },
+      ],
+      [{ endsAt: 'tomorrow' }, { endsAt: '"tomorrow" is no moment. Write it as 2h, or 2027-01-31 12:00.' }],
+      [{ priority: 'high' }, { priority: 'It must be an integer between -2147483647 and 2147483647.' }],
+      [
+        { cost: '7' },
+        { cost: 'It is 7, more than the rate ever allows. Give at most 5, or a rate with a higher count.' },
+      ],
+    ]
+    for (const [fields, expected] of cases) {
+      const refused = await submit('rule.html', { ...LOGIN, ...fields })
+      assert.deepEqual([refused.status, problems(refused)], [400, expected], JSON.stringify(fields))
+      for (const [name, value] of Object.entries(fields)) {
+        assert.ok(readable(refused.text).includes(`name="${name}" value="${value}"`), `${name} keeps ${value}`)
+      }
+    }
+  })
+
+  test('groups of fields that are as by default are folded, and open where one is wrong', async (t) => {
+    const { get, submit } = await openForms(t, provider)
+    const rest = ['Condition', 'Counting', 'Refusal', 'Ban', 'Time']
+    assert.deepEqual(folded(await get('rule.html')), rest)
+    const refused = await submit('rule.html', { ...LOGIN, condition: 'nothing', refusalStatus: '200' })
+    assert.deepEqual(folded(refused), ['Counting', 'Ban', 'Time'])
+    await submit('rule.html', { ...LOGIN, banAfter: '3', banFor: '2h' })
+    assert.deepEqual(folded(await get('rule.html?named=login')), ['Condition', 'Counting', 'Refusal', 'Time'])
+  })
+
+  test('the preview says what the rule would have refused, keeps what was typed, and saves nothing', async (t) => {
+    const { app, clock, database, submit, get } = await openForms(t, provider)
+    const requests = Array.from({ length: 7 }, (_, number) => ({
+      timestampMs: clock.now() - 3_600_000 + number,
+      client: 'ip:203.0.113.7',
+      clientIp: '203.0.113.7',
+      path: '/login',
+    }))
+    await logRows(database, requests)
+    const preview = await submit('rule.html', { ...LOGIN, rate: '5 / m', do: 'preview' })
+    assert.equal(preview.status, 200)
+    assert.match(preview.text, /7 of 7 requests matched, 28\.6% of these would have been refused, from 1 client\./)
+    assert.match(preview.text, /<svg class="chart"/)
+    assert.match(preview.text, /name="pathPattern" value="\^\/login"/)
+    assert.equal(await app.smartRateLimit.client.rateLimitRule.count(), 0)
+
+    const wrong = await submit('rule.html', { ...LOGIN, rate: '5 per minute', do: 'preview' })
+    assert.deepEqual([wrong.status, problems(wrong)], [400, { rate: 'Write it as 5/m.' }])
+
+    const suggested = await submit('rule.html', { ...LOGIN, rate: '', do: 'suggest' })
+    assert.match(suggested.text, /In the last 7 days 1 client sent 7 requests to \/login\./)
+    assert.match(suggested.text, /<button name="do" value="rate=7\/m"[^>]*>Use 7\/m</)
+    const filled = await submit('rule.html', { ...LOGIN, rate: '', description: 'mine', do: 'rate=7/m' })
+    assert.match(filled.text, /name="rate" value="7\/m"/)
+    assert.match(filled.text, />mine<\/textarea>/)
+    assert.equal((await get('rule.html?named=login')).status, 404)
+    for (const odd of ['constructor', 'constructor=1', '__proto__=x', 'nothing=1']) {
+      const { status } = await submit('rule.html', { ...LOGIN, name: 'login', rate: 'x', do: odd })
+      assert.equal(status, 400)
+    }
+  })
+
+  test('a viewer sees the values of a rule and no form', async (t) => {
+    const { app, get } = await openForms(t, provider, 'viewer')
+    const hostile = '"><script>\u202e'
+    await app.smartRateLimit.client.rateLimitRule.create({ data: { ...LOGIN, description: hostile } })
+    const { text } = await get('rule.html?named=login')
+    assert.match(text, /<dt>Rate<\/dt><dd class="code"><bdi>5\/m<\/bdi>/)
+    assert.match(text, /<dt>Active<\/dt><dd><bdi>Yes<\/bdi>/)
+    assert.doesNotMatch(
+      text,
+      /<(?:input|select|textarea|button)[^>]*name="(?:rate|do|on|off|isActive)"|<script>|\u202e/,
+    )
+    assert.equal((await get('rule.html')).status, 403)
+  })
+})
