@@ -45,10 +45,10 @@ export function createEventTable(database: Database, clock: Clock, hasSpool: boo
   // A row of another transaction under way is waited for.
   const claim = (parameters: readonly [writer: string, first: string, last: string, nowMs: string]) => {
     const [writer, first, last, nowMs] = parameters
-    return `INSERT INTO ${positions} AS known (writer, last_event, written_at)
+    return `INSERT INTO ${positions} AS position (writer, last_event, written_at)
       VALUES (${writer}, ${dialect.whole(last)}, ${dialect.fromMs(nowMs)})
       ON CONFLICT (writer) DO UPDATE SET last_event = excluded.last_event, written_at = excluded.written_at
-      WHERE known.last_event < ${dialect.whole(first)}`
+      WHERE position.last_event < ${dialect.whole(first)}`
   }
   const claimRows = claim(['$1', '$2', '$3', '$4'])
   const writeAtOnce = `WITH claimed AS (${claim(['$2', '$3', '$4', '$5'])} RETURNING 1)

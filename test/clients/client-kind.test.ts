@@ -21,7 +21,7 @@ const WRONG: readonly (readonly [key: unknown, message: RegExp])[] = [
   ['cookie:a b', /"cookie:a b" is no key/],
   ['ip+header:__proto__', /Node\.js does not keep/],
   [`header:${'a'.repeat(101)}`, /is no key/],
-  [['header', 'header', 'cookie'].map((kind, place) => `${kind}:${'abc'[place]?.repeat(90)}`).join('+'), /at most 255/],
+  [['header', 'header', 'cookie'].map((kind, index) => `${kind}:${'abc'[index]?.repeat(90)}`).join('+'), /at most 255/],
   [7, /must be a text/],
 ]
 

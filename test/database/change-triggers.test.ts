@@ -88,7 +88,7 @@ forEachDatabase((provider, open) => {
         assert.equal(Object(created?.after).startsAt, Date.UTC(2027, 0))
         const fields = ['counts', 'cost', 'refusalStatus', 'refusalMessage', 'banAfter', 'banFor', 'endsAt', 'startsAt']
         assert.deepEqual(
-          updated.map(({ after }, place) => Object(after)[fields[place] ?? '']),
+          updated.map(({ after }, index) => Object(after)[fields[index] ?? '']),
           edits.map(([, , value]) => value),
         )
         const { rules, rejected } = await loadActiveRules(database)

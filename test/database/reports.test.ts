@@ -6,7 +6,7 @@ forEachDatabase((provider, open) => {
   test('statements that a report asks for together get their own rows', async (t) => {
     const { database, close } = await open()
     t.after(close)
-    const numbers = Array.from({ length: 7 }, (_, place) => place)
+    const numbers = Array.from({ length: 7 }, (_, index) => index)
     const rows = await database.report((query) =>
       Promise.all(numbers.map((number) => query<{ number: number }>(`SELECT ${number} AS number`))),
     )

@@ -205,7 +205,7 @@ test('a process that may start no thread goes on without, and tries once', async
     syncBuiltinESMExports()
   })
   const { database } = await open(t)
-  for (let place = 0; place < 3; place++) {
+  for (let index = 0; index < 3; index++) {
     await database.execute(NO_CHANGE)
     await database.short.execute(NO_CHANGE)
   }
@@ -260,7 +260,7 @@ test('a file that another process has locked holds up neither the event loop nor
   other.exec('BEGIN IMMEDIATE')
   const stuck = assert.rejects(database.execute('DELETE FROM rate_limit_counter'))
   const startedMs = performance.now()
-  for (let place = 0; place < 20; place++) await turn()
+  for (let index = 0; index < 20; index++) await turn()
   await database.close()
 
   await stuck

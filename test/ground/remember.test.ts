@@ -16,7 +16,7 @@ test('texts of clients take no more than the bound of a process, through however
     computed++
     return text.length
   }
-  const texts = Array.from({ length: 5_000 }, (_, place) => `${place}-${'k'.repeat(236)}`)
+  const texts = Array.from({ length: 5_000 }, (_, index) => `${index}-${'k'.repeat(236)}`)
   const memories = Array.from({ length: 20 }, () => rememberClients(compute))
   for (const recall of memories) for (const text of texts) assert.equal(recall(text), text.length)
 
@@ -35,7 +35,7 @@ test('values that take more are bounded alike', () => {
   )
   // At any moment, however much was remembered before.
   for (let begin = 0; begin < 500; begin += 5) {
-    const texts = Array.from({ length: begin + 5 }, (_, place) => String(place))
+    const texts = Array.from({ length: begin + 5 }, (_, index) => String(index))
     for (const text of texts.slice(begin)) recall(text)
     assert.ok(countKnown(recall, texts, () => computed) <= 33)
   }

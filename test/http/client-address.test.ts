@@ -114,8 +114,8 @@ describe('a client', () => {
 
   test('is remembered without growing for ever', () => {
     const resolve = createAddressResolver(64, NO_LISTS)
-    for (let place = 0; place < 25_000; place++) {
-      const address = `10.${place >> 16}.${(place >> 8) & 255}.${place & 255}`
+    for (let index = 0; index < 25_000; index++) {
+      const address = `10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`
       assert.equal(resolve(address)?.client.counted.text, `ip:${address}`)
     }
   })
@@ -125,8 +125,8 @@ test('an address with a zone of any length is not kept', () => {
   const resolve = createAddressResolver(64, NO_LISTS)
   collectGarbage()
   const before = process.memoryUsage().heapUsed
-  for (let place = 0; place < 5_000; place++) {
-    assert.equal(resolve(`fe80::1%${place}${'A'.repeat(14_000)}`)?.client.counted.text, 'ip:fe80::1')
+  for (let index = 0; index < 5_000; index++) {
+    assert.equal(resolve(`fe80::1%${index}${'A'.repeat(14_000)}`)?.client.counted.text, 'ip:fe80::1')
   }
   collectGarbage()
   assert.ok(process.memoryUsage().heapUsed - before < 10e6)

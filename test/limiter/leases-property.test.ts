@@ -8,7 +8,7 @@ import { windowEndMs, windowStartMs } from '../../src/limiter/period.js'
 import { parseRate, toPolicy } from '../../src/limiter/rate.js'
 import { singlePolicies } from '../../src/limiter/windows.js'
 import { controlSweeps, LEASE_MS, type LeasingProcess, remoteStore, startProcess } from '../support/leases.js'
-import { openStore } from '../support/store-place.js'
+import { openStore } from '../support/store-location.js'
 import { forEachStore } from '../support/stores.js'
 
 const PROCESSES = 4
@@ -198,8 +198,8 @@ for (const { name, course } of COURSES) {
 forEachStore((name, open) => {
   for (const { name: courseName, course } of COURSES) {
     test(`${SHARED_TRACES} traces on ${name}: ${courseName}`, async (t) => {
-      const { place, close } = await open()
-      const stores = Array.from({ length: PROCESSES }, () => openStore(place))
+      const { location, close } = await open()
+      const stores = Array.from({ length: PROCESSES }, () => openStore(location))
       try {
         let opened = 0
         await proveTraces(t, () => () => at(stores, opened++ % PROCESSES), course, SHARED_TRACES)

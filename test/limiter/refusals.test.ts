@@ -251,8 +251,8 @@ describe('a limiter that was refused', () => {
 
   test('keeps no more than 10,000 refusals, and forgets all of them on request', async () => {
     const { limiter, asked } = setUp()
-    const check = (place: number) => limiter.check(checkOf({ limit: 0 }, 1, `k${place}`), NOW_MS)
-    await Promise.all(Array.from({ length: 10_001 }, (_, place) => check(place)))
+    const check = (index: number) => limiter.check(checkOf({ limit: 0 }, 1, `k${index}`), NOW_MS)
+    await Promise.all(Array.from({ length: 10_001 }, (_, index) => check(index)))
     assert.equal(asked.length, 10_001)
     await check(10_000)
     assert.equal(asked.length, 10_001)

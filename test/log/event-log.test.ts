@@ -74,7 +74,7 @@ describe('the event log', () => {
     table.held = true
     events.record(eventOf('a'))
     await turn()
-    for (let place = 0; place < 50; place++) events.record(eventOf(`b${place}`))
+    for (let index = 0; index < 50; index++) events.record(eventOf(`b${index}`))
     await turn()
     assert.deepEqual(table.batches, [1])
     table.letGo()
@@ -172,7 +172,7 @@ describe('the event log', () => {
 
   test('takes at most 5,000 events from the buffer at once', async () => {
     const { events, table } = logOf({ bufferSize: 20_000, batchSize: 20_000 })
-    for (let place = 0; place < 12_000; place++) events.record(eventOf('a'))
+    for (let index = 0; index < 12_000; index++) events.record(eventOf('a'))
     await events.flush()
     assert.deepEqual(table.batches, [5_000, 5_000, 2_000])
   })
@@ -195,7 +195,7 @@ describe('the event log', () => {
 
   test('writes no more than 200 rows by one statement', async () => {
     const { events, table } = logOf()
-    for (let place = 0; place < 450; place++) events.record(eventOf('a'))
+    for (let index = 0; index < 450; index++) events.record(eventOf('a'))
     await events.flush()
     assert.deepEqual(table.batches, [200, 200, 50])
   })
@@ -218,9 +218,9 @@ describe('the event log', () => {
 
   test('flushes all it took although later events are dropped meanwhile', async () => {
     const { events, table } = logOf({ bufferSize: 400 })
-    for (let place = 0; place < 400; place++) events.record(eventOf('a'))
+    for (let index = 0; index < 400; index++) events.record(eventOf('a'))
     const flush = events.flush()
-    for (let place = 0; place < 300; place++) events.record(eventOf('b'))
+    for (let index = 0; index < 300; index++) events.record(eventOf('b'))
     await flush
     assert.deepEqual(table.batches, [200, 200])
     assert.equal(events.stats().written, 400)
@@ -244,7 +244,7 @@ describe('the event log', () => {
   test('drops and counts what its buffer cannot hold', async () => {
     const { events, table, lines } = logOf({ bufferSize: 10 })
     table.held = true
-    for (let place = 0; place < 25; place++) events.record(eventOf('a'))
+    for (let index = 0; index < 25; index++) events.record(eventOf('a'))
     assert.deepEqual(events.stats(), {
       written: 0,
       dropped: 15,
@@ -312,8 +312,8 @@ describe('the event log', () => {
 
   test('drops and counts a row that the table refuses, and writes all others in their order', async () => {
     const { events, table, lines } = logOf({ batchSize: 16 })
-    const isRefused = (place: number) => place % 20 === 7
-    const keys = Array.from({ length: 50 }, (_, place) => (isRefused(place) ? table.refused : `k${place + 10}`))
+    const isRefused = (index: number) => index % 20 === 7
+    const keys = Array.from({ length: 50 }, (_, index) => (isRefused(index) ? table.refused : `k${index + 10}`))
     for (const key of keys) events.record(eventOf(key))
     await events.flush()
     assert.deepEqual(

@@ -81,7 +81,7 @@ function openLog(
 }
 
 function countTo(last: number): number[] {
-  return Array.from({ length: last }, (_, place) => place + 1)
+  return Array.from({ length: last }, (_, index) => index + 1)
 }
 
 function toRows(counts: readonly number[]): string[] {

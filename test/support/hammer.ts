@@ -1,15 +1,15 @@
 /**
  * One of several processes that ask for the same counters at once, one for each policy.
  *
- *     node --import tsx hammer.ts <place JSON> <checks> <policies JSON> <now>…
+ *     node --import tsx hammer.ts <location JSON> <checks> <policies JSON> <now>…
  *
  * For every policy, and every `now`, it asks so many times, in batches, and prints how many were allowed.
  */
 import type { Check } from '../../src/limiter/algorithm.js'
 import type { Store } from '../../src/limiter/stores/store.js'
-import { openStore } from './store-place.js'
+import { openStore } from './store-location.js'
 
-const [place, checks, policies, ...moments] = process.argv.slice(2)
+const [location, checks, policies, ...moments] = process.argv.slice(2)
 const BATCH = 7
 
 let nextPermit = process.pid * 1_000_000
@@ -28,7 +28,7 @@ async function countAllowed(store: Store, check: Check, nowMs: number): Promise<
   return allowed
 }
 
-const store = openStore(JSON.parse(place ?? ''))
+const store = openStore(JSON.parse(location ?? ''))
 for (const [index, policy] of JSON.parse(policies ?? '').entries()) {
   const check = { key: `shared ${index}`, policy, cost: 1 }
   for (const now of moments) console.log(await countAllowed(store, check, Number(now)))

@@ -3,15 +3,15 @@ import { after, describe } from 'node:test'
 import { forEachDatabase } from './databases.js'
 import { openTestRedis, redisMissing } from './redis.js'
 import { clusterMissing, startCluster } from './redis-cluster.js'
-import type { StorePlace } from './store-place.js'
+import type { StoreLocation } from './store-location.js'
 
-export interface TestPlace {
-  readonly place: StorePlace
+export interface TestStore {
+  readonly location: StoreLocation
   /** Removes all counters, if other tests would see them. */
   close(): Promise<void>
 }
 
-type DeclareTests = (name: string, open: () => Promise<TestPlace>) => void
+type DeclareTests = (name: string, open: () => Promise<TestStore>) => void
 
 /** Declares tests for the databases and for one Redis. */
 export function forEachStore(declareTests: DeclareTests): void {
@@ -24,7 +24,7 @@ export function forEachStore(declareTests: DeclareTests): void {
   describe('on Redis', { skip: redisMissing }, () =>
     declareTests('Redis', async () => {
       const { url, namespace, close } = openTestRedis()
-      return { place: { redis: url, namespace }, close }
+      return { location: { redis: url, namespace }, close }
     }),
   )
 }
@@ -39,19 +39,19 @@ export function onRedisCluster(declareTests: DeclareTests): void {
   )
 }
 
-interface SharedPlace {
+interface SharedLocation {
   readonly shared: { readonly database: string; readonly schema: string } | { readonly redis: string }
   close(): Promise<void>
 }
 
-/** Declares tests with a namespace each in one place, which takes longer to open than most tests: by the first of them. */
-function declareSharing(declareTests: DeclareTests, name: string, open: () => Promise<SharedPlace>): void {
-  let opening: Promise<SharedPlace> | undefined
-  let places = 0
+/** Declares tests with a namespace each in one location. The first of them opens it, which takes longer than most tests. */
+function declareSharing(declareTests: DeclareTests, name: string, open: () => Promise<SharedLocation>): void {
+  let opening: Promise<SharedLocation> | undefined
+  let namespaces = 0
   after(async () => (await opening)?.close())
   declareTests(name, async () => {
     opening ??= open()
     const { shared } = await opening
-    return { place: { ...shared, namespace: `place${places++}` }, close: async () => undefined }
+    return { location: { ...shared, namespace: `test${namespaces++}` }, close: async () => undefined }
   })
 }

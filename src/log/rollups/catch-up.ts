@@ -70,7 +70,7 @@ export async function verifyRollups(database: Database, nowMs: number, options?:
   const [hour, since] = [dialect.jsonField(0, 'bigint'), dialect.jsonField(1, 'bigint')]
   await database.execute(
     `INSERT INTO ${marks} SELECT ${hour}, ${since} FROM ${dialect.jsonRows()}
-     WHERE NOT EXISTS (SELECT 1 FROM ${marks} AS known WHERE known.hour = ${hour} AND known.since = ${since})`,
+     WHERE NOT EXISTS (SELECT 1 FROM ${marks} AS marked WHERE marked.hour = ${hour} AND marked.since = ${since})`,
     [JSON.stringify(found.map((row) => [row.hour, row.hour * HOUR_MS]))],
   )
   return foldAll(database, nowMs, options)

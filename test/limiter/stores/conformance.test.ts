@@ -4,20 +4,20 @@ import { storeConformance } from '../../../src/limiter/conformance/conformance.j
 import { MemoryStore } from '../../../src/limiter/stores/memory/memory-store.js'
 import { RedisStore } from '../../../src/limiter/stores/redis/redis-store.js'
 import { DatabaseStore } from '../../../src/limiter/stores/sql/database-store.js'
-import { openStore } from '../../support/store-place.js'
-import { forEachStore, onRedisCluster, type TestPlace } from '../../support/stores.js'
+import { openStore } from '../../support/store-location.js'
+import { forEachStore, onRedisCluster, type TestStore } from '../../support/stores.js'
 
 describe('the memory store', () => {
   for (const { name, prove } of storeConformance) test(name, () => prove(() => new MemoryStore()))
 })
 
-function proveStore(name: string, open: () => Promise<TestPlace>): void {
+function proveStore(name: string, open: () => Promise<TestStore>): void {
   describe(`the store on ${name}`, () => {
     for (const { name, prove } of storeConformance) {
       test(name, async () => {
-        const { place, close } = await open()
+        const { location, close } = await open()
         try {
-          await prove(() => openStore(place))
+          await prove(() => openStore(location))
         } finally {
           await close()
         }

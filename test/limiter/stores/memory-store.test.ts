@@ -15,7 +15,7 @@ function check(store: MemoryStore, key: string, nowMs = NOW_MS) {
 describe('the memory store, bounded', () => {
   test('keeps no more counters than it may, the oldest going first', () => {
     const store = new MemoryStore({ maxKeys: 10 })
-    for (let place = 0; place < 1_000; place++) check(store, `k${place}`)
+    for (let index = 0; index < 1_000; index++) check(store, `k${index}`)
     assert.equal(store.size, 10)
     assert.equal(check(store, 'k999').count, 2)
     assert.equal(check(store, 'k0').count, 1)
@@ -31,7 +31,7 @@ describe('the memory store, bounded', () => {
         assert.deepEqual(ask('refused'), expected)
       }
       for (let round = 0; round < 3; round++) {
-        for (let place = 0; place < 1_000; place++) ask(`k${round} ${place}`)
+        for (let index = 0; index < 1_000; index++) ask(`k${round} ${index}`)
         const expected = unbounded.checkOne({ key: 'refused', policy: { ...POLICY, algorithm }, cost: 1 }, NOW_MS)
         assert.deepEqual(ask('refused'), expected)
       }
@@ -48,7 +48,7 @@ describe('the memory store, bounded', () => {
         const expected = unbounded.checkOne({ key: 'refused', policy, cost: 1 }, nowMs)
         assert.deepEqual(ask('refused', nowMs), expected, `attempt ${attempt}`)
         if (expected.allowed) continue
-        for (let place = 0; place < 100; place++) ask(`k${attempt} ${place}`, nowMs)
+        for (let index = 0; index < 100; index++) ask(`k${attempt} ${index}`, nowMs)
       }
       store.reset(['refused'])
       assert.equal(ask('refused', NOW_MS + 8 * 15_000).count, 1)
@@ -58,7 +58,7 @@ describe('the memory store, bounded', () => {
       const store = new MemoryStore({ maxKeys: 3 })
       const ask = (key: string, nowMs = NOW_MS) =>
         store.checkOne({ key, policy: { ...POLICY, algorithm }, cost: 1 }, nowMs).allowed
-      const clients = Array.from({ length: 12 }, (_, place) => `client ${place}`)
+      const clients = Array.from({ length: 12 }, (_, index) => `client ${index}`)
       for (const key of clients) assert.deepEqual([ask(key), ask(key)], [true, false], key)
       for (const key of clients) assert.equal(ask(key), false, key)
       assert.equal(store.size, 3)
@@ -102,10 +102,10 @@ describe('the memory store, bounded', () => {
     const store = new MemoryStore({ maxKeys: 10 })
     const daily = { ...POLICY, periodMs: 86_400_000 }
     const ask = (key: string, policy: Policy) => store.checkOne({ key, policy, cost: 1 }, NOW_MS).allowed
-    const refusedForLong = Array.from({ length: 5 }, (_, place) => `long ${place}`)
+    const refusedForLong = Array.from({ length: 5 }, (_, index) => `long ${index}`)
     for (const key of refusedForLong) assert.deepEqual([ask(key, daily), ask(key, daily)], [true, false])
-    for (let place = 0; place < 10_000; place++) {
-      assert.deepEqual([ask(`k${place}`, POLICY), ask(`k${place}`, POLICY)], [true, false])
+    for (let index = 0; index < 10_000; index++) {
+      assert.deepEqual([ask(`k${index}`, POLICY), ask(`k${index}`, POLICY)], [true, false])
     }
     for (const key of refusedForLong) assert.equal(ask(key, daily), false, key)
     assert.equal(store.size, 10)
@@ -114,9 +114,9 @@ describe('the memory store, bounded', () => {
   test('a clock that was set back from far ahead leaves no counters that take the places of others', () => {
     const store = new MemoryStore({ maxKeys: 10 })
     const refuse = (stem: string, nowMs: number) => {
-      for (let place = 0; place < 2_000; place++) {
-        check(store, `${stem}${place}`, nowMs)
-        check(store, `${stem}${place}`, nowMs)
+      for (let index = 0; index < 2_000; index++) {
+        check(store, `${stem}${index}`, nowMs)
+        check(store, `${stem}${index}`, nowMs)
       }
     }
     refuse('ahead', NOW_MS + 30 * 86_400_000)
@@ -128,7 +128,7 @@ describe('the memory store, bounded', () => {
   test('forgets a refused client that is reset, wherever its counter is', () => {
     const store = new MemoryStore({ maxKeys: 2 })
     for (let attempt = 0; attempt < 2; attempt++) check(store, 'refused')
-    for (let place = 0; place < 10; place++) check(store, `k${place}`)
+    for (let index = 0; index < 10; index++) check(store, `k${index}`)
     store.reset(['refused'])
     assert.equal(check(store, 'refused').count, 1)
   })
@@ -136,15 +136,15 @@ describe('the memory store, bounded', () => {
   test('after 150,000 made-up keys that are refused it lets newcomers in, and none of the refused', () => {
     const store = new MemoryStore()
     for (let attempt = 0; attempt < 2; attempt++) check(store, 'ip:203.0.113.7')
-    for (let place = 0; place < 150_000; place++) {
-      check(store, `header:${place}`)
-      check(store, `header:${place}`)
+    for (let index = 0; index < 150_000; index++) {
+      check(store, `header:${index}`)
+      check(store, `header:${index}`)
     }
-    const newcomers = Array.from({ length: 100 }, (_, place) => check(store, `ip:198.51.100.${place}`).allowed)
+    const newcomers = Array.from({ length: 100 }, (_, index) => check(store, `ip:198.51.100.${index}`).allowed)
     assert.equal(newcomers.filter((allowed) => allowed).length, 100)
     assert.equal(check(store, 'ip:203.0.113.7').allowed, false)
     let forgotten = 0
-    for (let place = 0; place < 150_000; place += 500) if (check(store, `header:${place}`).allowed) forgotten++
+    for (let index = 0; index < 150_000; index += 500) if (check(store, `header:${index}`).allowed) forgotten++
     assert.ok(forgotten <= 3, `${forgotten} of 300 were let in`)
     assert.equal(store.size, 100_000)
   })
@@ -160,24 +160,24 @@ describe('the memory store, bounded', () => {
     const store = new MemoryStore({ maxKeys: 2 })
     for (let attempt = 0; attempt < 2; attempt++) check(store, 'blocked')
     store.checkOne({ key: 'blocked', policy: { ...POLICY, algorithm: 'token_bucket' }, cost: 1 }, NOW_MS)
-    for (let place = 0; place < 100; place++) check(store, `k${place}`)
+    for (let index = 0; index < 100; index++) check(store, `k${index}`)
     assert.equal(check(store, 'blocked').count, 3)
   })
 
   test('forgets counters that have run out when new ones come, and only those', () => {
     const store = new MemoryStore()
     check(store, 'kept', NOW_MS + 600_000)
-    for (let place = 0; place < 50_000; place++) check(store, `old${place}`)
-    for (let place = 0; place < 60_000; place++) check(store, `new${place}`, NOW_MS + 70_000)
+    for (let index = 0; index < 50_000; index++) check(store, `old${index}`)
+    for (let index = 0; index < 60_000; index++) check(store, `new${index}`, NOW_MS + 70_000)
     assert.equal(store.size, 60_001)
     assert.equal(check(store, 'kept', NOW_MS + 600_000).count, 2)
-    for (let place = 0; place < 60_000; place += 100)
-      assert.equal(check(store, `new${place}`, NOW_MS + 70_000).count, 2)
+    for (let index = 0; index < 60_000; index += 100)
+      assert.equal(check(store, `new${index}`, NOW_MS + 70_000).count, 2)
   })
 
   test('makes room for more random keys than it has, and counts on for those it kept', () => {
     const store = new MemoryStore()
-    for (let place = 0; place < 300_000; place++) check(store, `k${place}`)
+    for (let index = 0; index < 300_000; index++) check(store, `k${index}`)
     assert.equal(store.size, 100_000)
     assert.equal(check(store, 'k299999').count, 2)
     assert.equal(check(store, 'k200000').count, 2)

@@ -16,8 +16,8 @@ import { forEachDatabase } from '../../support/databases.js'
 import { EVENT } from '../../support/events.js'
 import { eventually } from '../../support/eventually.js'
 import { foldRollups } from '../../support/rollups.js'
-import { openStore } from '../../support/store-place.js'
-import { forEachStore, onRedisCluster, type TestPlace } from '../../support/stores.js'
+import { openStore } from '../../support/store-location.js'
+import { forEachStore, onRedisCluster, type TestStore } from '../../support/stores.js'
 
 const NOW_MS = 1_705_161_600_000
 const MAX_LIMIT = 2_147_483_647
@@ -73,10 +73,10 @@ const checks: fc.Arbitrary<Check> = fc.record({
   cost: fc.oneof(fc.constantFrom(0, 1, MAX_LIMIT), fc.nat(MAX_LIMIT)),
 })
 
-function proveStore(name: string, open: () => Promise<TestPlace>): void {
+function proveStore(name: string, open: () => Promise<TestStore>): void {
   test(`no check fails the others of its batch on ${name}`, async (t) => {
-    const { place, close } = await open()
-    const store = openStore(place)
+    const { location, close } = await open()
+    const store = openStore(location)
     const some = fc.sample(checks, { seed: seedOf(t), numRuns: BATCHES * BATCH_SIZE })
     try {
       for (let batch = 0; batch < BATCHES; batch++) {
@@ -161,7 +161,7 @@ forEachDatabase((provider) => {
     const { client, database } = await openDatabase(t, provider)
     const store = new DatabaseStore({ database: client })
     const policy = { algorithm: 'concurrency', limit: 5, periodMs: DAY_MS } as const
-    const take = (key: string, place: number) => ({ key, policy, cost: 1, place })
+    const take = (key: string, permit: number) => ({ key, policy, cost: 1, permit })
     const counts = async (...checks: Check[]) => (await store.check(checks, NOW_MS)).map(({ count }) => count)
     for (const broken of [
       '[[1,2',
@@ -194,7 +194,7 @@ forEachDatabase((provider) => {
       const [first, second] = ['\u{10000}', '\uffff']
       const policy = { algorithm, limit: 5, periodMs: DAY_MS }
       const forgottenAtMs = Math.ceil(NOW_MS / DAY_MS) * DAY_MS
-      const taken = [first, second].map((key, place) => ({ key, policy, cost: 1, place, forgottenAtMs }))
+      const taken = [first, second].map((key, permit) => ({ key, policy, cost: 1, permit, forgottenAtMs }))
       await store.check(taken, NOW_MS)
       const other = new pg.Client({ connectionString: url })
       await other.connect()
@@ -281,10 +281,10 @@ forEachDatabase((provider) => {
     const store: Store = {
       concurrency: 1,
       async check(asked, nowMs) {
-        return memory.check(asked, nowMs).map((decision, place): Decision => {
-          const index = /odd-(\d)$/.exec(asked[place]?.key ?? '')?.[1]
-          const value = odd[Number(index)] as number
-          return index === undefined ? decision : { ...decision, count: value, limit: value }
+        return memory.check(asked, nowMs).map((decision, index): Decision => {
+          const digit = /odd-(\d)$/.exec(asked[index]?.key ?? '')?.[1]
+          const value = odd[Number(digit)] as number
+          return digit === undefined ? decision : { ...decision, count: value, limit: value }
         })
       },
       reset: (keys) => memory.reset(keys),

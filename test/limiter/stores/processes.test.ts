@@ -7,7 +7,7 @@ import { MINUTE_MS } from '../../../src/ground/time/clock.js'
 import { ALGORITHMS } from '../../../src/limiter/algorithm.js'
 import { parseRate, toPolicy } from '../../../src/limiter/rate.js'
 import { LOADER, modulePath } from '../../support/modules.js'
-import { forEachStore, onRedisCluster, type TestPlace } from '../../support/stores.js'
+import { forEachStore, onRedisCluster, type TestStore } from '../../support/stores.js'
 
 const run = promisify(execFile)
 
@@ -23,15 +23,15 @@ const NOW_MS = 1_705_161_615_000
 /** The processes cross into the later windows at different times. */
 const MOMENTS = [NOW_MS, NOW_MS + 2 * MINUTE_MS, NOW_MS + 4 * MINUTE_MS]
 
-function admitExactly(name: string, open: () => Promise<TestPlace>): void {
+function admitExactly(name: string, open: () => Promise<TestStore>): void {
   test(`${PROCESSES} processes on ${name} admit exactly ${LIMIT} of ${PROCESSES * CHECKS} checks, and as many once that is forgotten, by every algorithm, with one window and with two`, async () => {
-    const { place, close } = await open()
+    const { location, close } = await open()
     try {
       const policies = ALGORITHMS.flatMap((algorithm) => {
         const rates = algorithm !== 'concurrency' ? RATES : RATES.slice(0, 1)
         return rates.map((rate) => toPolicy(algorithm, parseRate(rate)))
       })
-      const parameters = [JSON.stringify(place), String(CHECKS), JSON.stringify(policies), ...MOMENTS.map(String)]
+      const parameters = [JSON.stringify(location), String(CHECKS), JSON.stringify(policies), ...MOMENTS.map(String)]
       const runs = await Promise.all(
         Array.from({ length: PROCESSES }, () => run(process.execPath, [...LOADER, HAMMER, ...parameters])),
       )

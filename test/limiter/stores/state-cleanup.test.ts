@@ -18,8 +18,8 @@ forEachDatabase((provider, open) => {
       const use = (name: string) =>
         store.check(
           ALGORITHMS.flatMap((algorithm) =>
-            Array.from({ length: 7 }, (_, place) => ({
-              key: `${name}${place}`,
+            Array.from({ length: 7 }, (_, index) => ({
+              key: `${name}${index}`,
               policy: { algorithm, limit: 5, periodMs: MINUTE_MS },
               cost: 1,
             })),

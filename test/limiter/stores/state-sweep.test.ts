@@ -187,8 +187,8 @@ async function openSwept(t: TestContext, provider: Provider) {
   /** Lets so many clients make one request under each algorithm. */
   function use(name: string, clients: number) {
     const checks = ALGORITHMS.flatMap((algorithm) =>
-      Array.from({ length: clients }, (_, place) => ({
-        key: `${name}${place}`,
+      Array.from({ length: clients }, (_, index) => ({
+        key: `${name}${index}`,
         policy: { algorithm, limit: 5, periodMs: MINUTE_MS },
         cost: 1,
       })),

@@ -7,7 +7,7 @@ import { type Algorithm, RATE_ALGORITHMS } from '../../../src/limiter/algorithm.
 import { createReference } from '../../../src/limiter/conformance/conformance-traces.js'
 import { MemoryStore } from '../../../src/limiter/stores/memory/memory-store.js'
 import type { Store } from '../../../src/limiter/stores/store.js'
-import { openStore } from '../../support/store-place.js'
+import { openStore } from '../../support/store-location.js'
 import { forEachStore } from '../../support/stores.js'
 
 const STEPS = 50
@@ -95,8 +95,8 @@ forEachStore((name, open) => {
   describe(`${SHARED_TRACES} traces of ${STEPS} steps`, () => {
     for (const algorithm of RATE_ALGORITHMS) {
       test(`${algorithm} on ${name}`, async (t) => {
-        const { place, close } = await open()
-        const store = openStore(place)
+        const { location, close } = await open()
+        const store = openStore(location)
         try {
           await proveTraces(t, () => store, algorithm, SHARED_TRACES)
         } finally {

@@ -19,8 +19,8 @@ const CLIENTS = BUSIEST_CLIENTS + 150
 
 /** The clients of an hour: the later ones ask once, the first 50 of them three times, and one is refused at the end. */
 function hourOf(startMs: number): Partial<RateLimitEvent>[] {
-  const clients = Array.from({ length: CLIENTS }, (_, place) => `user:${String(place).padStart(4, '0')}`)
-  const plain = clients.flatMap((client, place) => Array<string>(place < 50 ? 3 : place < 550 ? 2 : 1).fill(client))
+  const clients = Array.from({ length: CLIENTS }, (_, index) => `user:${String(index).padStart(4, '0')}`)
+  const plain = clients.flatMap((client, index) => Array<string>(index < 50 ? 3 : index < 550 ? 2 : 1).fill(client))
   return [
     ...plain.map((client) => ({ client, key: client, timestampMs: startMs + MINUTE_MS })),
     {

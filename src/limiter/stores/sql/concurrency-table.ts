@@ -117,11 +117,11 @@ function advanceSql(dialect: Dialect): string {
 function settleSql(dialect: Dialect): string {
   const field = (index: number) => dialect.jsonField(index, 'bigint')
   return `UPDATE ${dialect.table(NAME)} AS c SET (used, granted, first_ms, last_ms, permits, updated_at) =
-      (WITH given AS MATERIALIZED (SELECT ${field(0)} AS permit FROM ${dialect.jsonRows('settled.given')}),
+      (WITH returned AS MATERIALIZED (SELECT ${field(0)} AS permit FROM ${dialect.jsonRows('settled.returned')}),
         held AS MATERIALIZED (SELECT ${field(0)} AS permit, ${field(1)} AS until_ms, ${field(2)} AS cost
-          FROM ${dialect.jsonRows(dialect.matching('settled.permits', PERMITS_PATTERN, '[]'))} WHERE ${field(0)} NOT IN (SELECT permit FROM given))
+          FROM ${dialect.jsonRows(dialect.matching('settled.permits', PERMITS_PATTERN, '[]'))} WHERE ${field(0)} NOT IN (SELECT permit FROM returned))
        SELECT COALESCE(SUM(cost), 0), 0, COALESCE(MIN(until_ms), 0), COALESCE(MAX(until_ms), 0),
         COALESCE(${dialect.rowsAsJson('permit, until_ms, cost')}, '[]'), ${dialect.fromMs(dialect.whole('$2'))} FROM held)
-    FROM ${lockedRows(dialect, NAME, `${dialect.jsonField(2, 'text')} AS given`)} AS settled
+    FROM ${lockedRows(dialect, NAME, `${dialect.jsonField(2, 'text')} AS returned`)} AS settled
     WHERE c.key = settled.key`
 }

@@ -83,7 +83,7 @@ export function lockedRows(dialect: Dialect, name: string, fields: string): stri
 
 /**
  * Returns a statement that settles counters, from `settlementRows`. The table `settled` has the columns of the counter,
- * and the settlement's `period`, `given` and `forgotten`. A `condition` leaves out rows in which nothing changes.
+ * and the settlement's `period`, `returned` and `forgotten`. A `condition` leaves out rows in which nothing changes.
  */
 export function settlementSql(
   dialect: Dialect,
@@ -92,7 +92,7 @@ export function settlementSql(
   condition = 'true',
 ): string {
   const field = (index: number) => dialect.jsonField(index, 'bigint')
-  const rows = lockedRows(dialect, name, `${field(2)} AS period, ${field(3)} AS given, ${field(4)} AS forgotten`)
+  const rows = lockedRows(dialect, name, `${field(2)} AS period, ${field(3)} AS returned, ${field(4)} AS forgotten`)
   return `UPDATE ${dialect.table(name)} AS c SET ${assignments.join(', ')},
       updated_at = ${dialect.fromMs(dialect.whole('$2'))}
     FROM ${rows} AS settled WHERE c.key = settled.key AND (${condition})`
@@ -111,5 +111,5 @@ export function settlementRows(
 
 /** Returns SQL for what is left of a column that a settlement lowers. */
 export function loweredSql(column: string): string {
-  return `CASE WHEN ${column} > settled.given THEN ${column} - settled.given ELSE 0 END`
+  return `CASE WHEN ${column} > settled.returned THEN ${column} - settled.returned ELSE 0 END`
 }

@@ -186,5 +186,5 @@ export function settledWindowSql(
   number: number,
 ): string {
   const { size } = WINDOW_LAYOUTS[advance]
-  return `${dialect.table(SETTLE_WINDOW)}(${windows}, ${size}, ${number}, settled.period, ${start}, settled.given)`
+  return `${dialect.table(SETTLE_WINDOW)}(${windows}, ${size}, ${number}, settled.period, ${start}, settled.returned)`
 }

@@ -3,10 +3,10 @@ import { DatabaseStore } from '../../src/limiter/stores/sql/database-store.js'
 import type { Store } from '../../src/limiter/stores/store.js'
 
 /** Where the counters of a test are; JSON, so that it can be told to other processes. */
-export type StorePlace =
+export type StoreLocation =
   | { readonly database: string; readonly schema: string; readonly namespace: string }
   | { readonly redis: string; readonly namespace: string }
 
-export function openStore(place: StorePlace): Store {
-  return 'redis' in place ? new RedisStore(place) : new DatabaseStore(place)
+export function openStore(location: StoreLocation): Store {
+  return 'redis' in location ? new RedisStore(location) : new DatabaseStore(location)
 }
