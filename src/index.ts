@@ -86,17 +86,17 @@ export type {
   ClientBar,
   ClientDetail,
   ClientDetailOptions,
-  ClientEvent,
   ClientPath,
   ClientPolicy,
   ClientTimeline,
 } from './reports/client-detail.js'
 export type { ClientOverride, ClientOverrides } from './reports/client-overrides.js'
-export type { BlockedPath, OffenderDetail, OffenderDetailOptions, RecentEvent } from './reports/offender-detail.js'
+export type { BlockedPath, OffenderDetail, OffenderDetailOptions } from './reports/offender-detail.js'
 export type { UncoveredReason } from './reports/preview/clients.js'
 export type { Preview, PreviewOptions } from './reports/preview/preview.js'
 export type { PreviewCounts, PreviewHour, PreviewKey, RulePreview } from './reports/preview/report.js'
 export type { AlertableOffendersOptions, Offender } from './reports/ranking.js'
+export type { ClientEvent, RecentEvent } from './reports/recent-events.js'
 export type { Coverage, RankingOptions } from './reports/report.js'
 export type { TimeOption, WindowOptions } from './reports/report-window.js'
 export type { Sample, SuggestedRate, SuggestedRates, SuggestRatesOptions } from './reports/suggested-rates.js'

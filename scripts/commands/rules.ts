@@ -4,8 +4,7 @@ import { exportRules, type ImportResult, importRules } from '../../src/rules/exc
 import { asActor } from '../../src/rules/history/actor.js'
 import type { OverrideEntry } from '../../src/rules/overrides/override.js'
 import type { RuleEntry } from '../../src/rules/rule-fields.js'
-import type { CommandContext, CommandResult } from './support/command.js'
-import { commandActor } from './support/command.js'
+import { type CommandContext, type CommandResult, commandActor } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
 import { readJson } from './support/read-json.js'
 

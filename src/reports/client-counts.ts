@@ -1,10 +1,10 @@
 import type { Dialect } from '../database/dialect.js'
 import { CLIENT, IS_DENIED, IS_REFUSED, IS_WOULD_BLOCK, POLICY } from '../log/event-sql.js'
 import { CLIENTS, REQUESTS } from '../log/rollups/counting.js'
+import type { Sums } from '../log/rollups/sums.js'
 import { compareBytes } from './breakdown.js'
 import { oneByOne, type Parameters } from './filter.js'
-import type { LoggedParts } from './logged-events.js'
-import { readSplit } from './logged-events.js'
+import { type LoggedParts, readSplit } from './logged-events.js'
 import { type BucketRange, type Period, type SplitPeriod, splitPeriod } from './period.js'
 import type { LogSnapshot } from './report.js'
 
@@ -52,7 +52,7 @@ export const CLIENT_SUMS =
   'SUM(requests) AS requests, SUM(over_limit) AS over_limit, SUM(would_be) AS would_be, SUM(denied) AS denied'
 
 /** Divides a period for both rollups of clients. A client that an hour does not keep cannot be subtracted from it. */
-export function splitForClients({ sums }: LogSnapshot, period: Period): SplitPeriod {
+export function splitForClients(period: Period, sums: Sums): SplitPeriod {
   return splitPeriod(period, { ...sums, takesAway: false, daysUntil: sums.busiestUntil })
 }
 
@@ -96,7 +96,7 @@ export async function readClientCounts(
   clients: readonly string[],
 ): Promise<Map<string, PolicyCounts[]>> {
   const { dialect } = snapshot
-  const split = splitForClients(snapshot, period)
+  const split = splitForClients(period, snapshot.sums)
   const names = JSON.stringify(clients)
   const rows = await readSplit<PolicyCounts & { readonly client: string }>(snapshot, split, {
     select: (counts) => `SELECT client, policy, ${CLIENT_SUMS} FROM (${counts}) AS counts GROUP BY client, policy`,
@@ -119,6 +119,7 @@ export async function readClientCounts(
   return new Map([...counted].map(([client, policies]) => [client, [...policies.values()].toSorted(byRequests)]))
 }
 
-function byRequests(one: PolicyCounts, other: PolicyCounts): number {
+/** Compares for a list: the most requests first, then by the policy's bytes. */
+export function byRequests(one: PolicyCounts, other: PolicyCounts): number {
   return other.requests - one.requests || compareBytes(one.policy, other.policy)
 }

@@ -1,9 +1,9 @@
 import { InvalidSettingError } from '../ground/errors.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import { MINUTE_MS } from '../ground/time/clock.js'
-import { CLIENT, OUTCOME, POLICY } from '../log/event-sql.js'
-import { compareBytes } from './breakdown.js'
+import { POLICY } from '../log/event-sql.js'
 import {
+  byRequests,
   CLIENT_SUMS,
   type ClientCounts,
   clientEventCounts,
@@ -14,8 +14,8 @@ import {
 import { type ClientOverrides, readClientOverrides } from './client-overrides.js'
 import { Parameters } from './filter.js'
 import { type ClientCondition, clientCondition } from './find-clients.js'
-import type { RecentEvent } from './offender-detail.js'
 import { barsFor, CHART_BARS } from './over-time.js'
+import { type ClientEvent, readRecentEvents } from './recent-events.js'
 import {
   type Coverage,
   clampedIsoTime,
@@ -75,16 +75,6 @@ export interface ClientBar extends ClientCounts {
   readonly start_ms: number
 }
 
-export interface ClientEvent extends RecentEvent {
-  readonly id: number
-  /** Of a network, the one that sent the request. */
-  readonly client: string
-  readonly key: string
-  readonly policy: string
-  /** `allowed`, `over_limit` (refused, or with `allowed` true: would have been), `denied` or `unavailable`. */
-  readonly outcome: string
-}
-
 const MAX_PATHS = 20
 
 /** Reports on one client. A client that is not in the log is no error: it has zeros, nulls and empty lists. */
@@ -102,7 +92,7 @@ export function clientDetail({ client, recent = 50, ...options }: ClientDetailOp
     const [bars, by_path, recent_events, overrides] = await Promise.all([
       readBars(snapshot, isTheirs, window),
       readPaths(snapshot, isTheirs),
-      readEvents(snapshot, isTheirs, recent),
+      readRecentEvents(snapshot, isTheirs, recent),
       readClientOverrides(snapshot, [stored, spelled]),
     ])
     const seen = (moment: 'first_ms' | 'last_ms', choose: (...times: number[]) => number) =>
@@ -166,7 +156,7 @@ async function readPolicies(
     const decided = bars.filter((bar) => bar.policy === policy)
     return { policy, ...sumRequests(decided), last_ms: Math.max(...decided.map(({ last_ms }) => last_ms)) }
   })
-  policies.sort((one, other) => other.requests - one.requests || compareBytes(one.policy, other.policy))
+  policies.sort(byRequests)
   return Promise.all(
     policies.map(async ({ last_ms, ...counts }) => ({
       ...counts,
@@ -201,24 +191,4 @@ function readPaths({ query, dialect }: LogSnapshot, isTheirs: ClientCondition): 
      ) AS counted GROUP BY path ORDER BY SUM(requests) DESC, ${dialect.bytewise('path')} LIMIT ${MAX_PATHS}`,
     parameters.values,
   )
-}
-
-interface EventRow extends Omit<ClientEvent, 'timestamp' | 'allowed'> {
-  readonly timestamp: number
-  readonly allowed: boolean | number
-}
-
-async function readEvents(
-  { query, dialect }: LogSnapshot,
-  isTheirs: ClientCondition,
-  recent: number,
-): Promise<ClientEvent[]> {
-  const parameters = new Parameters()
-  const rows = await query<EventRow>(
-    `SELECT id, "timestamp", ${CLIENT} AS client, key, path, method, allowed, count, "limit", rule_name, ${POLICY} AS policy, ${OUTCOME} AS outcome
-     FROM ${dialect.table('rate_limit_event')} WHERE ${isTheirs(parameters)}
-     ORDER BY "timestamp" DESC, id DESC LIMIT ${parameters.add(recent)}`,
-    parameters.values,
-  )
-  return rows.map((row) => ({ ...row, timestamp: clampedIsoTime(row.timestamp), allowed: Boolean(row.allowed) }))
 }

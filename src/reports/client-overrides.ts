@@ -1,8 +1,7 @@
 import { overrideClientsFor } from '../clients/client-networks.js'
 import { lastsSql } from '../rules/ban.js'
 import { type Change, readChangesFor } from '../rules/history/history.js'
-import type { LogSnapshot } from './report.js'
-import { clampedIsoTime } from './report.js'
+import { clampedIsoTime, type LogSnapshot } from './report.js'
 
 /** An override or a ban that is in force for a client. */
 export interface ClientOverride {
@@ -45,9 +44,10 @@ const MAX_CHANGES = 100
  * @param spellings of the client: as the log has it, and as an operator spells it
  */
 export async function readClientOverrides(
-  { query, dialect, nowMs, privacy }: LogSnapshot,
+  snapshot: LogSnapshot,
   spellings: readonly string[],
 ): Promise<ClientOverrides> {
+  const { query, dialect, nowMs, privacy } = snapshot
   const all = [...spellings, ...(privacy === undefined ? [] : spellings.map(privacy.toCounted))]
   const clients = [...new Set(all.flatMap(overrideClientsFor))]
   if (clients.length === 0) return { overrides: [], history: [] }
@@ -60,7 +60,7 @@ export async function readClientOverrides(
        ORDER BY id DESC`,
       [spelled, Math.floor(nowMs)],
     ),
-    readChangesFor(query, dialect, 'override', clients, MAX_CHANGES),
+    readChangesFor(snapshot, 'override', clients, MAX_CHANGES),
   ])
   const overrides = rows.map(
     (row): ClientOverride => ({

@@ -3,8 +3,14 @@
 import { clientAddress, neighbourhood, networkClient } from '../clients/client-networks.js'
 import { rememberClients } from '../ground/remember.js'
 import { CLIENT, POLICY } from '../log/event-sql.js'
-import { compareBytes } from './breakdown.js'
-import { CLIENT_SUMS, type ClientCounts, clientEventCounts, type PolicyCounts, sumRequests } from './client-counts.js'
+import {
+  byRequests,
+  CLIENT_SUMS,
+  type ClientCounts,
+  clientEventCounts,
+  type PolicyCounts,
+  sumRequests,
+} from './client-counts.js'
 import { keysToLookUp, readRuleNames } from './client-search.js'
 import { type RefusedOverTime, readRefusedOverTime } from './clients-over-time.js'
 import { type EventFilter, filtered, isFiltering, Parameters } from './filter.js'
@@ -150,7 +156,7 @@ async function topFilteredClients(
     const policies = rows
       .filter((row) => row.client === client)
       .map(({ client: _, ...policy }) => policy)
-      .toSorted((one, other) => other.requests - one.requests || compareBytes(one.policy, other.policy))
+      .toSorted(byRequests)
     // A client that was cut to fit has keys that are unknown.
     return { client, ...(policies.length === 0 ? counts : sumRequests(policies)), policies }
   })

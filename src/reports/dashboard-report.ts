@@ -20,8 +20,7 @@ import { conditionFor, duringPeriod, REFUSED_EVENTS } from './logged-events.js'
 import { type NearLimit, nearLimit } from './near-limit.js'
 import { type OverTime, readOverTime } from './over-time.js'
 import type { Period } from './period.js'
-import type { Offender } from './ranking.js'
-import { rankOffenders } from './ranking.js'
+import { type Offender, rankOffenders } from './ranking.js'
 import type { LogSnapshot, Report } from './report.js'
 import {
   hasEnded,

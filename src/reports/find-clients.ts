@@ -105,7 +105,7 @@ async function clientsInRange(
 ): Promise<string[]> {
   if (range === undefined) return []
   const { dialect, nowMs } = snapshot
-  const split = splitForClients(snapshot, windowFor(window, nowMs))
+  const split = splitForClients(windowFor(window, nowMs), snapshot.sums)
   const isBetween = (client: string, parameters: Parameters) =>
     `${dialect.bytewise(client)} >= ${parameters.add(range.from)} AND ${dialect.bytewise(client)} < ${parameters.add(range.to)}`
   const rows = await readSplit<{ client: string; requests: number }>(snapshot, split, {

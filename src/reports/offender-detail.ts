@@ -1,9 +1,9 @@
 import { InvalidSettingError } from '../ground/errors.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
-import { CLIENT, OUTCOME, POLICY } from '../log/event-sql.js'
 import { Parameters } from './filter.js'
 import { duringPeriod } from './logged-events.js'
 import type { Period } from './period.js'
+import { type ClientEvent, type RecentEvent, readRecentEvents } from './recent-events.js'
 import {
   type Coverage,
   clampedIsoTime,
@@ -38,30 +38,8 @@ export interface BlockedPath {
   readonly blocked_count: number
 }
 
-export interface RecentEvent {
-  /** ISO 8601, UTC. */
-  readonly timestamp: string
-  readonly path: string
-  readonly method: string
-  readonly allowed: boolean
-  readonly count: number
-  readonly limit: number
-  /** Empty when no rule matched. */
-  readonly rule_name: string
-}
-
-/** An event with its id, its client and what decided it, which the seed's report does not have. */
-export interface KeyEvent extends RecentEvent {
-  readonly id: number
-  /** Empty where the log does not tell. */
-  readonly client: string
-  readonly policy: string
-  /** As of `ClientEvent`. */
-  readonly outcome: string
-}
-
 export interface KeyDetail extends OffenderDetail {
-  readonly recent_events: readonly KeyEvent[]
+  readonly recent_events: readonly ClientEvent[]
 }
 
 export interface OffenderDetailOptions extends WindowOptions {
@@ -77,11 +55,14 @@ export function offenderDetail(options: OffenderDetailOptions): Report<OffenderD
   const report = keyDetail(options)
   return async (snapshot) => {
     const detail = await report(snapshot)
-    return { ...detail, recent_events: detail.recent_events.map(({ id, client, policy, outcome, ...event }) => event) }
+    return {
+      ...detail,
+      recent_events: detail.recent_events.map(({ id, client, key, policy, outcome, ...event }) => event),
+    }
   }
 }
 
-/** The same, for the page of a key. */
+/** Does the same for the page of a key, which shows of each event what the seed's report does not have. */
 export function keyDetail({ key, recent = 50, ...options }: OffenderDetailOptions): Report<KeyDetail> {
   if (typeof key !== 'string') {
     throw new InvalidSettingError(`Option "key" is ${String(key)}: give a key of the event log, such as ip:203.0.113.7`)
@@ -92,6 +73,8 @@ export function keyDetail({ key, recent = 50, ...options }: OffenderDetailOption
     // The log cuts keys to the length of their column: a longer key would never be found.
     const storedKey = storable(toLogged(snapshot, key), MAX_KEY_LENGTH)
     const period = windowFor(window, snapshot.nowMs)
+    const isOfKey = (parameters: Parameters) =>
+      `${duringPeriod(snapshot.dialect, period, parameters)} AND key = ${parameters.add(storedKey)} AND outcome <> 'denied'`
     const { total, blocked, firstMs, lastMs } = await readTotals(snapshot, period, storedKey)
     return {
       key: storedKey,
@@ -103,7 +86,7 @@ export function keyDetail({ key, recent = 50, ...options }: OffenderDetailOption
       first_seen: firstMs === null ? null : clampedIsoTime(firstMs),
       last_seen: lastMs === null ? null : clampedIsoTime(lastMs),
       by_path: await readBlockedPaths(snapshot, period, storedKey),
-      recent_events: await readRecentEvents(snapshot, period, storedKey, recent),
+      recent_events: await readRecentEvents(snapshot, isOfKey, recent),
       ...toCoverage(snapshot),
     }
   }
@@ -138,28 +121,6 @@ function readBlockedPaths({ query, dialect }: LogSnapshot, window: Period, key: 
      GROUP BY path ORDER BY COUNT(*) DESC, ${dialect.bytewise('path')} LIMIT ${MAX_PATHS}`,
     parameters.values,
   )
-}
-
-interface EventRow extends Omit<KeyEvent, 'timestamp' | 'allowed'> {
-  readonly timestamp: number
-  readonly allowed: boolean | number
-}
-
-async function readRecentEvents(
-  { query, dialect }: LogSnapshot,
-  window: Period,
-  key: string,
-  recent: number,
-): Promise<KeyEvent[]> {
-  const parameters = new Parameters()
-  const rows = await query<EventRow>(
-    `SELECT id, "timestamp", ${CLIENT} AS client, path, method, allowed, count, "limit", rule_name, ${POLICY} AS policy, ${OUTCOME} AS outcome
-     FROM ${dialect.table('rate_limit_event')} WHERE ${duringPeriod(dialect, window, parameters)}
-       AND key = ${parameters.add(key)} AND outcome <> 'denied'
-     ORDER BY "timestamp" DESC, id DESC LIMIT ${parameters.add(recent)}`,
-    parameters.values,
-  )
-  return rows.map((row) => ({ ...row, timestamp: clampedIsoTime(row.timestamp), allowed: Boolean(row.allowed) }))
 }
 
 /** The client that an event was counted for. */

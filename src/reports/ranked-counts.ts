@@ -1,6 +1,7 @@
 import type { SqlValue } from '../database/dialect.js'
 import { CLIENT } from '../log/event-sql.js'
 import type { Sums } from '../log/rollups/sums.js'
+import { splitForClients } from './client-counts.js'
 import type { RankingName } from './closed-hour-cache.js'
 import { inRange, oneByOne, Parameters } from './filter.js'
 import {
@@ -44,13 +45,13 @@ export const CLIENTS_BY_REFUSALS: Ranking = {
   split: splitPeriod,
 }
 
-/** Clients by all their requests. A client that an hour does not keep cannot be subtracted from it. */
+/** Clients by all their requests. */
 export const CLIENTS_BY_REQUESTS: Ranking = {
   name: 'requests',
   rollup: { table: 'rate_limit_request_rollup', name: 'client', count: 'requests' },
   event: { name: CLIENT, counted: ALL_EVENTS },
   hasEmptyName: false,
-  split: (period, sums) => splitPeriod(period, { ...sums, takesAway: false, daysUntil: sums.busiestUntil }),
+  split: splitForClients,
 }
 
 export interface Ranked {

@@ -51,7 +51,7 @@ export function topNetworks({
   const { sql } = MEASURES[by]
   return async (snapshot) => {
     const { query, dialect, nowMs } = snapshot
-    const split = splitForClients(snapshot, windowFor(window, nowMs))
+    const split = splitForClients(windowFor(window, nowMs), snapshot.sums)
     const byClient = (parameters: Parameters) =>
       `SELECT client, ${CLIENT_SUMS} FROM (${[
         ...clientBuckets(

@@ -12,8 +12,7 @@ import {
   validateSettings,
 } from '../../ground/setting.js'
 import { SECOND_MS } from '../../ground/time/clock.js'
-import type { Mailer } from './mailer.js'
-import { isSender, MAIL_ADDRESS } from './mailer.js'
+import { isSender, MAIL_ADDRESS, type Mailer } from './mailer.js'
 import { parsePublicUrl } from './message.js'
 import { parseWebhookSecret, webhookUrl } from './webhook.js'
 import type { WebhookFormat } from './webhook-body.js'

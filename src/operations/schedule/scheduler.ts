@@ -1,6 +1,5 @@
 import { errorMessage } from '../../ground/errors.js'
-import type { Clock } from '../../ground/time/clock.js'
-import { MINUTE_MS } from '../../ground/time/clock.js'
+import { type Clock, MINUTE_MS } from '../../ground/time/clock.js'
 import { type JobLeases, RENEWAL_MS } from './job-leases.js'
 import type { NextRun } from './schedule-options.js'
 

@@ -1,5 +1,5 @@
 import type { Database } from '../../database/database.js'
-import type { Dialect, Query, SqlValue, SqlWork } from '../../database/dialect.js'
+import type { SqlValue, SqlWork } from '../../database/dialect.js'
 import { RevertError } from '../../ground/errors.js'
 import type { Description, FieldTable } from '../description.js'
 import { OVERRIDES } from '../overrides/override.js'
@@ -51,6 +51,8 @@ interface ChangeRow {
   readonly after: string | null
 }
 
+type ChangeTable = Pick<Database, 'query' | 'dialect'>
+
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 10_000
 const DESCRIPTIONS: Readonly<Record<Change['entity'], Description>> = { rule: RULES, override: OVERRIDES }
@@ -100,18 +102,13 @@ export async function findChange(database: Database, id: number): Promise<Change
 
 /** Reads the changes of the rules or overrides that have, or had, one of these names: the newest first. */
 export async function readChangesFor(
-  query: Query,
-  dialect: Dialect,
+  source: ChangeTable,
   entity: Change['entity'],
   names: readonly string[],
   limit: number,
 ): Promise<Change[]> {
-  const rows = await selectChanges(query, dialect, `WHERE entity = $2 AND ${dialect.isOneOf('name', '$3', 'text')}`, [
-    limit,
-    entity,
-    JSON.stringify(names),
-  ])
-  return rows.map(toChange)
+  const where = `WHERE entity = $2 AND ${source.dialect.isOneOf('name', '$3', 'text')}`
+  return (await readChanges(source, where, [limit, entity, JSON.stringify(names)])).map(toChange)
 }
 
 /**
@@ -178,13 +175,8 @@ export function isMoment(entity: Change['entity'], name: string): boolean {
   return DESCRIPTIONS[entity].fields[name]?.kind === 'moment'
 }
 
-function readChanges({ query, dialect }: Database, where: string, parameters: readonly SqlValue[]) {
-  return selectChanges(query, dialect, where, parameters)
-}
-
-function selectChanges(
-  query: Query,
-  dialect: Dialect,
+function readChanges(
+  { query, dialect }: ChangeTable,
   where: string,
   parameters: readonly SqlValue[],
 ): Promise<ChangeRow[]> {

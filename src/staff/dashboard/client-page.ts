@@ -1,5 +1,6 @@
 import { isNetwork } from '../../clients/client-networks.js'
-import type { ClientDetail, ClientEvent, ClientPolicy } from '../../reports/client-detail.js'
+import type { ClientDetail, ClientPolicy } from '../../reports/client-detail.js'
+import type { ClientEvent } from '../../reports/recent-events.js'
 import type { Notice } from '../shell/notice-cookie.js'
 import { type Chart, drawChart } from './chart.js'
 import { BLOCKS, KEEPS, type Offer, overridableParts, overrideClientFor } from './client-offer.js'

@@ -1,4 +1,5 @@
-import type { KeyDetail, RecentEvent } from '../../reports/offender-detail.js'
+import type { KeyDetail } from '../../reports/offender-detail.js'
+import type { RecentEvent } from '../../reports/recent-events.js'
 import { formatBar, formatCount, offeredWindows, toMoment, visible, windowName } from './format.js'
 import {
   type Back,

@@ -5,8 +5,7 @@ import ipaddr from 'ipaddr.js'
 import { RE2JS } from 're2js'
 import { parseOverrideClient } from '../../../src/clients/override-client.js'
 import { parseOverride } from '../../../src/rules/overrides/override.js'
-import type { ActiveOverride } from '../../../src/rules/overrides/override-set.js'
-import { compareOverrides, OverrideSet } from '../../../src/rules/overrides/override-set.js'
+import { type ActiveOverride, compareOverrides, OverrideSet } from '../../../src/rules/overrides/override-set.js'
 
 const AS_WRITTEN = { caseSensitive: true, ignoreTrailingSlash: false }
 
