@@ -105,8 +105,8 @@ export function dashboardReport({
     const { nowMs } = snapshot
     const days = windowDays(window, nowMs)
     const filter = await findFiltered(snapshot, input, window)
-    const summary = async (its: ReportWindow, period = windowFor(its, nowMs)) =>
-      toWindowSummary(windowDays(its, nowMs), await countTraffic(snapshot, period, filter))
+    const summary = async (length: ReportWindow, period = windowFor(length, nowMs)) =>
+      toWindowSummary(windowDays(length, nowMs), await countTraffic(snapshot, period, filter))
     const isByNetwork = listing.group === 'network'
     const { path, ...others } = filter
     // A window of one day is the present day's.

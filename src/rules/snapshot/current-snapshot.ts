@@ -188,15 +188,16 @@ export class SnapshotReader {
   }
 
   /** @returns the revision of the snapshot */
-  async #replaceSnapshot(asked: number, answered: () => void): Promise<number> {
+  async #replaceSnapshot(revisionBefore: number, answered: () => void): Promise<number> {
     const { router } = this.#options
-    const revision = await this.#read(asked, answered)
+    const revision = await this.#read(revisionBefore, answered)
     answered()
     const overrides = await this.#overrides.apply()
     const loaded = await this.#ruleReader.apply()
-    const known = this.snapshot
-    if (loaded !== this.#rules || overrides !== known.overrides) {
-      const rules = loaded === this.#rules ? known.rules : await RuleSet.compile(loaded.rules, router, known.rules)
+    const previous = this.snapshot
+    if (loaded !== this.#rules || overrides !== previous.overrides) {
+      const rules =
+        loaded === this.#rules ? previous.rules : await RuleSet.compile(loaded.rules, router, previous.rules)
       this.#rules = loaded
       this.snapshot = { rules, overrides, rejected: [...loaded.rejected, ...this.#overrides.rejected()] }
     }
@@ -208,9 +209,9 @@ export class SnapshotReader {
    *
    * @returns the revision of that moment
    */
-  async #read(asked: number, answered: () => void): Promise<number> {
+  async #read(revisionBefore: number, answered: () => void): Promise<number> {
     const { database } = this.#options
-    let revision = asked
+    let revision = revisionBefore
     for (let tries = 0; tries < TRIES; tries++) {
       const isRead = await this.#readOnce(database.query, answered)
       const after = await this.#readRevision()
