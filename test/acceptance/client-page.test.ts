@@ -52,7 +52,7 @@ forEachDatabase((provider) => {
     ])
     // The rule's standing is of now, the limit of the log is that of the last request.
     const standing =
-      /login<\/bdi><\/span> <span class="code faint">5\/h<\/span>[\s\S]*?2 used, 3 left <span class="faint">now</
+      /login<\/bdi><\/a> <span class="code faint">5\/h<\/span>[\s\S]*?2 used, 3 left <span class="faint">now</
     assert.match((await open(BAD)).text, standing)
     const expiresAt = new Date(clock.now() + HOUR_MS)
     await asActor('bob', () =>
@@ -79,7 +79,10 @@ forEachDatabase((provider) => {
     assert.match(text, /decision over-limit"[^>]*>Would be refused </)
     assert.match(text, /In the last 24 hours first seen 2026-01-15 09:00:00 UTC, last seen/)
     assert.match(text, /<h2>Blocked until 2026-01-15 13:00:00 UTC<\/h2>\s*<p>by bob, since/)
-    assert.match(text, /<b>bob<\/b> <span class="faint">client<\/span><br>Blocked, until 2026-01-15 13:00:00 UTC/)
+    assert.match(
+      text,
+      /<b>bob<\/b> <span class="faint">from the app’s code<\/span><br>blocked ip:203\.0\.113\.66 until 2026-01-15 13:00:00 UTC/,
+    )
     assert.match(text, /“<bdi>scrapes<\/bdi>”/)
   })
 

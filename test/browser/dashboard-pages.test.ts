@@ -73,6 +73,8 @@ const SCENES: readonly (AppOptions & { readonly scenes: readonly Scene[] })[] = 
     staff: ALICE,
     scenes: [
       { name: 'the dashboard of an operator', path: '' },
+      { name: 'the changes, with what is old and new', path: 'changes.html', act: openAll },
+      { name: 'the changes of a range that is no moment', path: 'changes.html?since=yesterdayish' },
       { name: 'all about a client', path: `client.html?client=${BAD_CLIENT}` },
       { name: 'all about a hostile client', path: `client.html?client=user:${'W'.repeat(250)}` },
       { name: 'all about a network', path: 'client.html?client=ip:203.0.113.0/24' },
@@ -80,7 +82,7 @@ const SCENES: readonly (AppOptions & { readonly scenes: readonly Scene[] })[] = 
       {
         name: 'a dashboard with all that folds open',
         path: '?days=1',
-        act: (page) => page.evaluate("for (const its of document.querySelectorAll('details')) its.open = true"),
+        act: openAll,
       },
       {
         name: 'an action that failed',
@@ -154,6 +156,10 @@ const SCENES: readonly (AppOptions & { readonly scenes: readonly Scene[] })[] = 
   },
   { staff: { isStaff: () => false }, scenes: [{ name: 'a refusal', path: '' }] },
 ]
+
+function openAll(page: Page): Promise<unknown> {
+  return page.evaluate("for (const its of document.querySelectorAll('details')) its.open = true")
+}
 
 async function start(t: TestContext, { plugin, staff = STAFF, isEmpty = false }: AppOptions = {}) {
   const started = await startWithStaff(t, 'sqlite', staff, { useDynamicRules: true, ...plugin })

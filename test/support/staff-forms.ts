@@ -7,10 +7,16 @@ import type { Answer } from './http-client.js'
 import { cookieOf, DASHBOARD, startWithStaff } from './staff-app.js'
 
 type Fields = Readonly<Record<string, string>>
+/** Boxes of one name send several values. */
+type SentFields = Readonly<Record<string, string | readonly string[]>>
 
 export interface OpenedForm extends Answer {
-  /** Sends the form with its hidden fields, and others in place of what it has. */
-  submit(fields: Fields, headers?: Fields): Promise<Answer>
+  /**
+   * Sends the form with its hidden fields, and others in place of what it has.
+   *
+   * @param action the address that the form or its button names; that of the page unless given
+   */
+  submit(fields: SentFields, headers?: Fields, action?: string): Promise<Answer>
 }
 
 /** Starts an app with the staff pages, for the member of staff `alice`. */
@@ -29,10 +35,13 @@ export async function openForms(
     const hidden = new URLSearchParams(hiddenFields(page.text))
     return {
       ...page,
-      submit(fields, headers = {}) {
+      submit(fields, headers = {}, action = address) {
         const body = new URLSearchParams(hidden)
-        for (const [name, value] of Object.entries(fields)) body.set(name, value)
-        return started.request(DASHBOARD + address, {
+        for (const [name, value] of Object.entries(fields)) {
+          body.delete(name)
+          for (const each of [value].flat()) body.append(name, each)
+        }
+        return started.request(DASHBOARD + action, {
           method: 'POST',
           body: body.toString(),
           headers: {
@@ -50,7 +59,11 @@ export async function openForms(
     ...started,
     get,
     open,
-    submit: async (address: string, fields: Fields) => (await open(address)).submit(fields),
+    /** Goes where an answer leads, as the browser that got it. */
+    follow: ({ headers }: Answer) =>
+      started.request(DASHBOARD + headers.location, { headers: { cookie: cookieOf(headers) } }),
+    submit: async (address: string, fields: SentFields, action?: string) =>
+      (await open(address)).submit(fields, {}, action),
   }
 }
 

@@ -34,6 +34,10 @@ export interface HistoryOptions {
   /** Only those of this actor, by the whole name. */
   readonly actor?: string | undefined
   readonly entity?: Change['entity'] | undefined
+  /** Only those from this moment on. */
+  readonly since?: Date | undefined
+  /** Only those before this moment. */
+  readonly until?: Date | undefined
   /** Only those older than the change of this id. */
   readonly beforeId?: number | undefined
 }
@@ -66,7 +70,7 @@ const DESCRIPTIONS: Readonly<Record<Change['entity'], Description>> = { rule: RU
 export async function listChanges(
   database: Database,
   name: string | readonly string[] | undefined,
-  { limit = DEFAULT_LIMIT, source, actor, entity, beforeId }: HistoryOptions = {},
+  { limit = DEFAULT_LIMIT, source, actor, entity, since, until, beforeId }: HistoryOptions = {},
 ): Promise<Change[]> {
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) {
     throw new RangeError(`limit is ${limit}: give an integer from 1 to ${MAX_LIMIT}`)
@@ -89,6 +93,8 @@ export async function listChanges(
   filter(source, (placeholder) => `source = ${placeholder}`)
   filter(actor, (placeholder) => `actor = ${placeholder}`)
   filter(entity, (placeholder) => `entity = ${placeholder}`)
+  filter(since?.getTime(), (placeholder) => `changed_at >= ${dialect.fromMs(placeholder)}`)
+  filter(until?.getTime(), (placeholder) => `changed_at < ${dialect.fromMs(placeholder)}`)
   filter(beforeId, (placeholder) => `id < ${dialect.whole(placeholder)}`)
   const where = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`
   return (await readChanges(database, where, parameters)).map(toChange)

@@ -1,6 +1,7 @@
 import { DAY_MS } from '../../ground/time/clock.js'
 import { allRequests } from '../../reports/breakdown.js'
 import type { ChangeEffect, RecentChange } from '../../reports/change-effects.js'
+import { changeHref } from './changes/changes-page.js'
 import type { MarkedChange } from './chart.js'
 import { duration, formatCount, type Moment, toMoment, visible } from './format.js'
 
@@ -18,12 +19,8 @@ export interface ChangeView extends MarkedChange, Moment {
   readonly actor: string
 }
 
-/**
- * Returns the changes of a window, the newest first.
- *
- * @param panel the root path of the panel, which has a page of each change; undefined where there is none
- */
-export function changeViews(changes: readonly RecentChange[], panel: string | undefined): ChangeView[] {
+/** Returns the changes of a window, the newest first. */
+export function changeViews(changes: readonly RecentChange[]): ChangeView[] {
   return changes.map(({ id, at_ms, entity, name, action, actor }) => {
     const what = `${entity === 'rule' ? 'Rule' : 'Override'} ${visible(name)} ${ACTIONS[action]}`
     const moment = toMoment(at_ms)
@@ -33,7 +30,7 @@ export function changeViews(changes: readonly RecentChange[], panel: string | un
       what,
       actor: visible(actor),
       text: `${moment.time} UTC: ${what}${actor === '' ? '' : ` by ${visible(actor)}`}`,
-      href: panel === undefined ? undefined : `${panel}/resources/changes/records/${id}/show`,
+      href: changeHref(id),
     }
   })
 }

@@ -2,6 +2,7 @@ import { isNetwork } from '../../clients/client-networks.js'
 import type { ClientDetail, ClientPolicy } from '../../reports/client-detail.js'
 import type { ClientEvent } from '../../reports/recent-events.js'
 import type { Notice } from '../shell/notice-cookie.js'
+import { describeChange } from './changes/change-sentence.js'
 import { type Chart, drawChart } from './chart.js'
 import { BLOCKS, KEEPS, type Offer, overridableParts, overrideClientFor } from './client-offer.js'
 import { type ClientReport, changesOf, overridesInForce, usedNow } from './client-state.js'
@@ -9,7 +10,7 @@ import { formatCount, formatRate, formatTime, offeredWindows, toMoment, visible,
 import { clientFields, clientHref, dashboardHref, explainHref, following, type KeptView } from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
 import { spellSeen } from './override-actions.js'
-import { changeWords, firstWords } from './override-words.js'
+import { firstWords } from './override-words.js'
 import type { ClientView } from './requested-view.js'
 import { foundClients } from './search-page.js'
 import { stackOutcomes, toOutcomes } from './stack.js'
@@ -217,7 +218,7 @@ function drawClientChart({ timeline: { bar_ms, bars }, history }: ClientDetail, 
   const endMs = startMs + bars.length * bar_ms
   const changes = history.map((change) => {
     const at_ms = change.changedAt.getTime()
-    return { at_ms, href: `#change-${change.id}`, text: `${formatTime(at_ms)} UTC: ${changeWords(change)}` }
+    return { at_ms, href: `#change-${change.id}`, text: `${formatTime(at_ms)} UTC: ${describeChange(change).sentence}` }
   })
   return drawChart(
     {

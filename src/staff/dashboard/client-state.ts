@@ -6,9 +6,11 @@ import type { ClientCounts } from '../../reports/client-counts.js'
 import type { ClientDetail } from '../../reports/client-detail.js'
 import type { ClientOverride } from '../../reports/client-overrides.js'
 import type { FoundClient } from '../../reports/find-clients.js'
+import { describeChange } from './changes/change-sentence.js'
+import { actorText, SOURCES } from './changes/changes-page.js'
 import { formatCount, spanWords, toMoment, visible } from './format.js'
 import { EVERY_PATH, spellSeen } from './override-actions.js'
-import { actorWords, changeWords, effectWords, endWords, isBan } from './override-words.js'
+import { actorWords, effectWords, endWords, isBan } from './override-words.js'
 import type { RulePageLinks } from './rule-links.js'
 import { toOutcomes } from './stack.js'
 import { trialFor } from './trials.js'
@@ -96,10 +98,10 @@ export function changesOf({ client, history }: ClientDetail) {
   return history.map((change) => ({
     id: change.id,
     ...toMoment(change.changedAt.getTime()),
-    words: changeWords(change),
+    words: describeChange(change).sentence,
     of: change.name === client ? '' : visible(change.name),
-    who: visible(change.actor) || 'unknown',
-    source: change.source,
+    who: actorText(change.actor),
+    source: `from ${SOURCES[change.source]}`,
     note: visible(noteOf(change)),
   }))
 }

@@ -40,8 +40,6 @@ import { summary } from './summary.js'
 /** What a page shows, and where it leads. */
 export interface Shown {
   readonly view: View
-  /** The root path of the panel; undefined where there is none. */
-  readonly panel: string | undefined
   /** Whether who sees the page may make rules. */
   readonly mayMakeRules: boolean
   /** How long no newer report will be read for pages that follow. */
@@ -59,14 +57,14 @@ export interface Shown {
  */
 export function dashboardContext(
   report: DashboardReport,
-  { view, panel, mayMakeRules, freshForMs, quickActions, hasNetworks }: Shown,
+  { view, mayMakeRules, freshForMs, quickActions, hasNetworks }: Shown,
   log: LogState,
   nowMs: number,
 ) {
   const { days, filter, today, window, before } = report
   const onlyBlocked = logsOnlyBlocked(log)
   const hasTraffic = allRequests(window) > 0
-  const changes = changeViews(report.changes, panel)
+  const changes = changeViews(report.changes)
   const back = backTo(view)
   return {
     ...report,

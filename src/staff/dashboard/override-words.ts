@@ -1,8 +1,6 @@
 import type { InForce } from '../../plugin/internals.js'
 import type { ClientOverride } from '../../reports/client-overrides.js'
-import type { Change, ChangedFields } from '../../rules/history/history.js'
 import { formatTime, visible } from './format.js'
-import { EVERY_PATH } from './override-actions.js'
 
 /** Says what an override does: `Blocked`, `Exempt from all limits`, `Limited to 300/m`. */
 export function effectWords(effect: string): string {
@@ -34,19 +32,4 @@ export function actorWords(actor: string): string {
 /** Returns whether a rule wrote an override. */
 export function isBan({ actor }: Pick<ClientOverride, 'actor'>): boolean {
   return actor.startsWith('rule:')
-}
-
-/** Says what a change did. */
-export function changeWords({ action, before, after }: Change): string {
-  if (action === 'delete') return `Ended: ${stateWords(before)}`
-  if (action === 'create') return stateWords(after)
-  return `${stateWords(after)}; before: ${stateWords(before)}`
-}
-
-function stateWords(fields: ChangedFields | null): string {
-  if (fields === null) return 'unknown'
-  const { effect, pathPattern, expiresAt } = fields
-  const isEverywhere = typeof pathPattern !== 'string' || pathPattern === '' || pathPattern === EVERY_PATH
-  const where = isEverywhere ? '' : ` where the path matches ${visible(pathPattern)}`
-  return `${effectWords(String(effect))}${where}, ${endWords(typeof expiresAt === 'number' ? expiresAt : null)}`
 }

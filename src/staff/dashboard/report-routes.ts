@@ -23,6 +23,7 @@ import { fromDatabase } from '../shell/staff-errors.js'
 import { actorWith, may } from '../shell/staff-member.js'
 import { staffRoute } from '../shell/staff-routes.js'
 import { registerActionRoutes } from './action-routes.js'
+import { registerChangeRoutes } from './changes/change-routes.js'
 import { createQuickActions } from './client-offer.js'
 import { registerClientRoutes } from './client-routes.js'
 import { dashboardContext, type Shown } from './dashboard-page.js'
@@ -74,14 +75,13 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     const name = JSON.stringify([days, filterEntries(filter), listing])
     const follows = isFollowing(request)
     const { result, freshForMs } = await shared.read(name, follows, () => readDated(view))
-    const panel = nearestMount(internals.mounts.panels, mount)
     // Without rules an override has no effect.
     const actor = switches.useDynamicRules ? actorWith(request, 'writeOverrides') : undefined
     const token = actor === undefined ? undefined : issueFormToken(request, reply, actor)
     const quickActions = createQuickActions(internals.overrideFor, view, token)
     const shown = {
       view,
-      panel,
+
       mayMakeRules: actorWith(request, 'writeRules') !== undefined,
       freshForMs,
       quickActions,
@@ -142,6 +142,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   app.register(async (scope) => registerActionRoutes(scope, internals))
   registerExplainRoutes(routes)
   registerRuleRoutes(routes)
+  registerChangeRoutes(routes)
   app.get('/', staffRoute('dashboard'), showDashboard)
   app.get('/live.js', staffRoute('live-script'), sendScript)
   app.get('/offenders.csv', staffRoute('offenders-csv'), sendOffendersCsv)

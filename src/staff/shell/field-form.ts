@@ -1,6 +1,7 @@
 /** The fields of a form, derived from the description of a table: what is shown, and what was typed. */
 import type { FieldErrors } from '../../ground/errors.js'
 import { SECOND_MS } from '../../ground/time/clock.js'
+import { parseIsoTime } from '../../ground/time/iso-time.js'
 import { visible } from '../../ground/visible.js'
 import { parseLength } from '../../limiter/rate.js'
 import { spellLength } from '../../limiter/rate-words.js'
@@ -161,6 +162,12 @@ const WITHOUT_ZONE = /^(\d{4}-\d\d-\d\d)(?:[ T]+(\d\d:\d\d)(:\d\d)?)?$/
 /** Without what nobody would type again. */
 function wholeSeconds(ms: number): number {
   return ms - (ms % SECOND_MS)
+}
+
+/** Reads a moment of a filter, as a person types it; undefined for an empty text, and for what is no moment. */
+export function readMoment(text: string, nowMs: number): Date | undefined {
+  const time = parseIsoTime(toMoment(text, nowMs) ?? '')
+  return time === undefined ? undefined : new Date(time.ms)
 }
 
 /** Reads a length from now on, or a moment, which is in UTC unless it names a zone. */

@@ -31,6 +31,7 @@ const DASHBOARD_LINKS: readonly { readonly text: string; readonly page: string; 
   { text: 'Dashboard', page: '' },
   { text: 'Clients', page: 'search.html' },
   { text: 'Rules', page: 'rules.html' },
+  { text: 'Changes', page: 'changes.html' },
   { text: 'Explain', page: 'explain.html' },
 ]
 

@@ -47,6 +47,7 @@ const PAGE_NAMES = [
   'search-results',
   'explain',
   'rules',
+  'changes-page',
   'entry-form',
   'sign-in',
   'error',

@@ -4,6 +4,7 @@ import type { Change, ChangedFields } from '../../../rules/history/history.js'
 import { OVERRIDES } from '../../../rules/overrides/override.js'
 import { RULES } from '../../../rules/rule.js'
 import { formatTime, visible } from '../format.js'
+import { EVERY_PATH } from '../override-actions.js'
 import { endWords } from '../override-words.js'
 
 /** A field that a change wrote, as the page shows it side by side. */
@@ -104,8 +105,8 @@ function stateWords(fields: ChangedFields | null, name: string): string {
       : effect === 'allow'
         ? `exempted ${client} from all limits`
         : `limited ${client} to ${visible(String(effect))}`
-  const where =
-    pathPattern === '' || pathPattern === undefined ? '' : ` where the path matches ${visible(String(pathPattern))}`
+  const isEverywhere = typeof pathPattern !== 'string' || pathPattern === '' || pathPattern === EVERY_PATH
+  const where = isEverywhere ? '' : ` where the path matches ${visible(pathPattern)}`
   return `${done}${where} ${endWords(typeof expiresAt === 'number' ? expiresAt : null)}`
 }
 

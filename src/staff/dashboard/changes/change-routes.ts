@@ -1,0 +1,108 @@
+/** The page of the changes of rules and overrides, each of which can be reverted. */
+import createError from '@fastify/error'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { storedSpellings } from '../../../clients/client-networks.js'
+import { errorMessage, RevertError, RuleValidationError } from '../../../ground/errors.js'
+import { storable } from '../../../ground/storable.js'
+import { CHANGE_SOURCES } from '../../../rules/history/actor.js'
+import { findChange, type HistoryOptions, listChanges } from '../../../rules/history/history.js'
+import { readMoment } from '../../shell/field-form.js'
+import { leaveNotice, takeNotice } from '../../shell/notice-cookie.js'
+import { lastParameter } from '../../shell/request-query.js'
+import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
+import { fromDatabase } from '../../shell/staff-errors.js'
+import { actorWith, requireMay } from '../../shell/staff-member.js'
+import { staffRoute } from '../../shell/staff-routes.js'
+import type { PageRoutes } from '../page-routes.js'
+import { CHANGES_PAGE, type ChangeFilter, changesContext, FILTER_FIELDS, filteredHref } from './changes-page.js'
+
+/** Changes per page. */
+const PAGE_SIZE = 50
+const MAX_NAME_LENGTH = 255
+
+const NoChangeError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such change.', 404)
+
+export function registerChangeRoutes({ app, internals, pages }: PageRoutes): void {
+  const { database, clock, privacy } = internals
+
+  async function showChanges(request: FastifyRequest, reply: FastifyReply) {
+    const filter = readFilter((name) => lastParameter(request, name))
+    const [names, options, problem] = toOptions(filter)
+    const beforeId = toId(lastParameter(request, 'before'))
+    const found = await fromDatabase(listChanges(database, names, { ...options, beforeId, limit: PAGE_SIZE + 1 }))
+    const actor = actorWith(request, 'writeOverrides')
+    return pages.send(
+      reply,
+      'changes-page',
+      changesContext({
+        changes: found.slice(0, PAGE_SIZE),
+        hasOlder: found.length > PAGE_SIZE,
+        isLatest: beforeId === undefined,
+        filter,
+        problem,
+        token: actor === undefined ? undefined : issueFormToken(request, reply, actor),
+        mayRevertRules: actorWith(request, 'writeRules') !== undefined,
+        result: takeNotice(request, reply, CHANGES_PAGE),
+        nowMs: clock.now(),
+      }),
+    )
+  }
+
+  /** Returns the names to look for, the options of the list, and a sentence about a filter that has no meaning. */
+  function toOptions(
+    filter: ChangeFilter,
+  ): [names: string[] | undefined, options: HistoryOptions, problem: string | undefined] {
+    const { entity, name, actor, source } = filter
+    const [since, until] = [filter.since, filter.until].map((text) => readMoment(text, clock.now()))
+    const wrong = [filter.since, filter.until].find((text, index) => text !== '' && [since, until][index] === undefined)
+    return [
+      name === '' ? undefined : storedSpellings(name, privacy),
+      {
+        entity: entity === 'rule' || entity === 'override' ? entity : undefined,
+        actor: actor === '' ? undefined : actor,
+        source: CHANGE_SOURCES.find((each) => each === source),
+        since,
+        until,
+      },
+      wrong === undefined ? undefined : `"${wrong}" is no moment. Write it as 2030-01-31 12:00, in UTC.`,
+    ]
+  }
+
+  async function revert(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
+    const field = (name: string) => request.body?.get(name) ?? ''
+    const id = toId(field('id'))
+    const change = id === undefined ? undefined : await fromDatabase(findChange(database, id))
+    if (change === undefined) throw new NoChangeError()
+    if (change.entity === 'rule') requireMay(request, 'writeRules')
+    const result = await actAs(request, 'writeOverrides', () => reverted(change.id, change.name))
+    leaveNotice(request, reply, CHANGES_PAGE, { ...result, typed: {} })
+    return reply.redirect(filteredHref(readFilter(field)), 303)
+  }
+
+  async function reverted(id: number, name: string) {
+    try {
+      await app.smartRateLimit.rules.revert(id)
+      return { succeeded: true, text: `The change of ${name} was reverted. It is the newest change below.` }
+    } catch (error) {
+      if (!(error instanceof RevertError) && !(error instanceof RuleValidationError)) throw error
+      return { succeeded: false, text: `${errorMessage(error)}.` }
+    }
+  }
+
+  app.get(`/${CHANGES_PAGE}`, staffRoute('changes'), showChanges)
+  app.register(async (scope) => {
+    guardActions(scope, internals, 'writeOverrides')
+    scope.post<{ Body: StaffForm }>('/change-revert', staffRoute('change-revert'), revert)
+  })
+}
+
+function readFilter(field: (name: string) => string): ChangeFilter {
+  const [entity = '', name = '', actor = '', source = '', since = '', until = ''] = FILTER_FIELDS.map((each) =>
+    storable(field(each).trim(), MAX_NAME_LENGTH),
+  )
+  return { entity, name, actor, source, since, until }
+}
+
+function toId(text: string): number | undefined {
+  return /^\d{1,15}$/.test(text) ? Number(text) : undefined
+}

@@ -1,0 +1,129 @@
+import { CHANGE_SOURCES, type ChangeSource } from '../../../rules/history/actor.js'
+import type { Change } from '../../../rules/history/history.js'
+import type { Notice } from '../../shell/notice-cookie.js'
+import { toMoment, visible } from '../format.js'
+import { clientHref, ruleHref } from '../links.js'
+import { describeChange } from './change-sentence.js'
+
+export const CHANGES_PAGE = 'changes.html'
+
+/** The filter of the page, as typed; empty texts filter nothing. */
+export interface ChangeFilter {
+  readonly entity: string
+  readonly name: string
+  readonly actor: string
+  readonly source: string
+  readonly since: string
+  readonly until: string
+}
+
+export const FILTER_FIELDS = ['entity', 'name', 'actor', 'source', 'since', 'until'] as const
+
+interface ChangesView {
+  /** Those of one page, the newest first. */
+  readonly changes: readonly Change[]
+  readonly hasOlder: boolean
+  readonly isLatest: boolean
+  readonly filter: ChangeFilter
+  /** A sentence about a filter that has no meaning. */
+  readonly problem: string | undefined
+  /** Of the forms; undefined for who may revert nothing. */
+  readonly token: string | undefined
+  readonly mayRevertRules: boolean
+  readonly result: Notice | undefined
+  readonly nowMs: number
+}
+
+/** The days of the window of a client's page that a change leads to. */
+const DAYS = 7
+const ENTITIES = { rule: 'Rules', override: 'Overrides and bans' } as const
+/** Where a change came from, after "from". */
+export const SOURCES: Readonly<Record<ChangeSource, string>> = {
+  client: 'the app’s code',
+  sql: 'SQL',
+  panel: 'the panel',
+  dashboard: 'these pages',
+  api: 'the API',
+  ban: 'a ban',
+  import: 'an import',
+}
+
+/** Returns the address of the changes of a rule, or of a client's overrides, under all names that it ever had. */
+export function changesHref(entity: Change['entity'], name: string): string {
+  return `${CHANGES_PAGE}?${new URLSearchParams({ entity, name })}`
+}
+
+/** Returns the address of the page that begins with a change. */
+export function changeHref(id: number): string {
+  return `${CHANGES_PAGE}?before=${id + 1}#change-${id}`
+}
+
+/** Returns the context of `changes-page.hbs`. */
+export function changesContext(view: ChangesView) {
+  const { changes, filter, token, mayRevertRules, nowMs } = view
+  const kept = filterEntries(filter).map(([name, value]) => ({ name, value }))
+  const oldest = changes.at(-1)
+  return {
+    page: {
+      title: 'Changes',
+      subtitle: 'Rate limits',
+      result: view.result,
+      problem: view.problem === undefined ? undefined : visible(view.problem),
+      filter,
+      is_filtered: kept.length > 0,
+      kept,
+      entities: options(ENTITIES, filter.entity),
+      sources: options(Object.fromEntries(CHANGE_SOURCES.map((source) => [source, SOURCES[source]])), filter.source),
+      token,
+      changes: changes.map((change) => changeRow(change, change.entity === 'override' || mayRevertRules)),
+      latest_href: view.isLatest ? undefined : filteredHref(filter),
+      older_href: view.hasOlder && oldest !== undefined ? filteredHref(filter, oldest.id) : undefined,
+      now: toMoment(nowMs),
+    },
+  }
+}
+
+/**
+ * Returns the address of the changes that a filter finds.
+ *
+ * @param beforeId the id of a change, for those that are older
+ */
+export function filteredHref(filter: ChangeFilter, beforeId?: number): string {
+  const before: [string, string][] = beforeId === undefined ? [] : [['before', String(beforeId)]]
+  const address = new URLSearchParams([...filterEntries(filter), ...before]).toString()
+  return address === '' ? CHANGES_PAGE : `${CHANGES_PAGE}?${address}`
+}
+
+function filterEntries(filter: ChangeFilter): [name: string, value: string][] {
+  return FILTER_FIELDS.flatMap((name): [string, string][] => (filter[name] === '' ? [] : [[name, filter[name]]]))
+}
+
+function options(labels: Readonly<Record<string, string>>, selected: string) {
+  return Object.entries(labels).map(([value, label]) => ({ value, label, selected: value === selected }))
+}
+
+function changeRow(change: Change, may_revert: boolean) {
+  const { id, changedAt, actor, source, entity, name, action } = change
+  const { sentence, fields } = describeChange(change)
+  const isOneField = action === 'update' && fields.length === 1
+  return {
+    id,
+    ...toMoment(changedAt.getTime()),
+    who: actorText(actor),
+    source: SOURCES[source],
+    name: visible(name),
+    href: entity === 'rule' ? ruleHref(name) : clientHref(name, DAYS),
+    changes_href: changesHref(entity, name),
+    sentence,
+    // A sentence about one field has said it all, unless it had to cut the values.
+    fields: isOneField && !sentence.includes('…') ? [] : fields,
+    is_update: action === 'update',
+    may_revert,
+  }
+}
+
+/** Says who made a change: bans have the name of their rule. */
+export function actorText(actor: string): string {
+  if (actor === '') return 'Somebody'
+  return actor.startsWith('rule:') ? `Rule ${visible(actor.slice('rule:'.length))}` : visible(actor)
+}
