@@ -72,16 +72,22 @@ export async function readOverTime(
   const { barMs, starts } = bars
   const parameters = new Parameters()
   const bar = `minute / ${barMs / MINUTE_MS}`
-  const rows = await snapshot.query<TrafficCounts & { bar: number }>(
-    `SELECT ${bar} AS bar, ${SUMS}
-     FROM (${minutesSql(snapshot, bars, filter, parameters)}) AS minutes GROUP BY ${bar}`,
-    parameters.values,
-  )
+  const minutes = minutesSql(snapshot, bars, filter, parameters)
+  const rows =
+    minutes === ''
+      ? []
+      : await snapshot.query<TrafficCounts & { bar: number }>(
+          `SELECT ${bar} AS bar, ${SUMS} FROM (${minutes}) AS minutes GROUP BY ${bar}`,
+          parameters.values,
+        )
   const countsByBar = new Map(rows.map(({ bar, ...counts }) => [bar * barMs, counts]))
   return { bar_ms: barMs, bars: starts.map((start_ms) => ({ start_ms, ...NO_TRAFFIC, ...countsByBar.get(start_ms) })) }
 }
 
-/** Selects counts by `minute`, from the table with the fewest rows to read. The period consists of whole bars. */
+/**
+ * Selects counts by `minute`, from the table with the fewest rows to read. The period consists of whole bars. Returns an
+ * empty text where there is nothing to read: in a range that is yet to come.
+ */
 function minutesSql(
   snapshot: LogSnapshot,
   { period, span }: Bars,

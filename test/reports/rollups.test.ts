@@ -185,6 +185,16 @@ forEachDatabase((provider, open) => {
     )
   })
 
+  test('nothing is in a range that is yet to come', async (t) => {
+    const { database, close } = await open()
+    t.after(close)
+    for (const sinceMs of [NOW_MS + MINUTE_MS, NOW_MS + 3 * HOUR_MS, NOW_MS + 3 * DAY_MS]) {
+      for (const filter of [{}, { rule: 'a' }]) {
+        await compareRange(database, NOW_MS, { sinceMs, untilMs: sinceMs + 1 }, filter)
+      }
+    }
+  })
+
   test('nothing was before the epoch', async (t) => {
     const { database, close } = await open()
     t.after(close)
