@@ -31,7 +31,7 @@ export async function add(
 ): Promise<CommandResult> {
   const { path: pathPattern = '', note = '', algorithm } = options
   const settings = commandSettings(options, context)
-  if (algorithm !== undefined && (effect === 'deny' || effect === 'allow')) {
+  if (algorithm !== undefined && !/^\d/.test(effect)) {
     throw new UsageError(`--algorithm goes with a rate, and not with ${effect}`)
   }
   const fields = {

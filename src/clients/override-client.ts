@@ -26,6 +26,36 @@ export function parseOverrideClient(value: unknown): OverrideClient {
   )
 }
 
+/**
+ * Parses a client as a person types it: a bare address or network, such as `203.0.113.7` or `10.0.0.0/8`, is that of
+ * `ip:`.
+ */
+export function parseTypedClient(value: unknown): OverrideClient {
+  return parseOverrideClient(typeof value === 'string' && isBareNetwork(value) ? `ip:${value.trim()}` : value)
+}
+
+/** Returns how to write what a wrong text seems to mean; undefined where that is unknown. */
+export function guessClient(text: string): string | undefined {
+  const [, id] = /^\s*user\s*[:=#\s]\s*(\S.*)$/i.exec(text) ?? []
+  if (id !== undefined) return `user:${id.trim()}`
+  try {
+    const parsed = parseNetwork(text.replace(/^\s*ip:|\s/g, ''))
+    return clientText({ kind: 'ip', ...parsed, address: firstAddress(parsed) })
+  } catch {
+    return undefined
+  }
+}
+
+/** Returns whether a text is an address or a network, with anything else in its bits. */
+function isBareNetwork(text: string): boolean {
+  try {
+    parseNetwork(text.trim())
+    return true
+  } catch {
+    return false
+  }
+}
+
 /** Returns the normal spelling of a client. */
 export function clientText(client: OverrideClient): string {
   if (client.kind === 'user') return `user:${client.id}`

@@ -19,6 +19,8 @@ export interface Field {
    * @throws Error whose message is shown beside the field
    */
   readonly parse: (value: unknown) => unknown
+  /** Parses the stored spelling, where `parse` accepts others too: statements compare rows by that spelling only. */
+  readonly parseStored?: (value: unknown) => unknown
   /** Returns the spelling in which a valid value is stored; without it the value is stored as given. */
   readonly spell?: (value: unknown) => string
   /**
@@ -181,8 +183,8 @@ export function createParser<Table extends FieldTable>(
   entity: Description['entity'],
   source: 'stored' | 'input',
 ): (values: Values) => Parsed<Table> {
-  const readers = fieldEntries(fields).flatMap(([name, { kind, parse, enforced }]) => {
-    return enforced === false ? [] : [[name, (source === 'stored' && STORED[kind]) || parse] as const]
+  const readers = fieldEntries(fields).flatMap(([name, { kind, parse, parseStored = STORED[kind], enforced }]) => {
+    return enforced === false ? [] : [[name, (source === 'stored' && parseStored) || parse] as const]
   })
   return function parseValues(values) {
     const parsed: Record<string, unknown> = {}

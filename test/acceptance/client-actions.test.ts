@@ -290,7 +290,7 @@ forEachDatabase((provider) => {
     for (const client of ['ip:0.0.0.0/0', 'ip:10.0.0.0/7', 'ip:2000::/18']) {
       const [kind, text] = noticeOf(await its.do(await open(client), 'block', { for: '15m' })) ?? []
       assert.equal(kind, 'failure', client)
-      assert.match(text ?? '', /so wide a network.*is blocked in the panel, or by ratelimit override add/)
+      assert.match(text ?? '', /so wide a network.*is blocked on the page of overrides, or by ratelimit override add/)
     }
     assert.deepEqual(await overrides(), [])
     for (const client of ['ip:10.0.0.0/8', 'ip:2000::/19']) {

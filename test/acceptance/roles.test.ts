@@ -105,7 +105,7 @@ forEachDatabase((provider) => {
       assert.match(rules, /href="rule.html\?named&#x3D;/)
       assert.equal((await page('rule.html', cookie)).status, isAdmin ? 200 : 403)
       const offender = (await page('offender.html?key=ip:203.0.113.99', cookie)).text
-      assert.equal(/overrides\/actions\/new/.test(offender), isAdmin)
+      assert.equal(/override\.html\?client/.test(offender), isAdmin)
       assert.equal((await page('rule-form?path=/secret', cookie)).status, isAdmin ? 302 : 403)
       const client = (await page('client.html?client=ip:203.0.113.99', cookie)).text
       assert.equal(/method="post" action="(?:block|end)/.test(client), isAdmin)

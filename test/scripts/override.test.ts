@@ -131,7 +131,7 @@ describe('ratelimit override', () => {
     const wrong: [string[], RegExp][] = [
       [[], /missing required argument 'client'/],
       [['203.0.113.7'], /missing required argument 'effect'/],
-      [['203.0.113.7', 'block'], /effect: "block" is no effect: give deny, allow, or a rate/],
+      [['203.0.113.7', 'slow'], /effect: "slow" is no effect: give deny, allow, or a rate/],
       [['203.0.113', 'deny'], /client: "203\.0\.113" is no client/],
       [['10.1.2.3/8', 'deny'], /client: 10\.1\.2\.3\/8 names more than its \/8: give 10\.0\.0\.0\/8 or 10\.1\.2\.3/],
       [['203.0.113.7', 'deny', '--path', '(?!x)'], /pathPattern: uses \(\?!/],

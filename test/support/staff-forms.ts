@@ -27,7 +27,9 @@ export async function openForms(
   plugin: RateLimitOptions = { useDynamicRules: true },
 ) {
   const started = await startWithStaff(t, provider, { isStaff: () => ({ actor: 'alice', role }) }, plugin)
-  const get = (address: string) => started.request(DASHBOARD + address)
+  /** @param after the answer whose cookies are sent */
+  const get = (address: string, after?: Answer) =>
+    started.request(DASHBOARD + address, after && { headers: { cookie: cookieOf(after.headers) } })
 
   async function open(address: string): Promise<OpenedForm> {
     const page = await get(address)

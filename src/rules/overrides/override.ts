@@ -1,9 +1,16 @@
-import { clientText, MAX_CLIENT_LENGTH, parseOverrideClient } from '../../clients/override-client.js'
+import {
+  clientText,
+  guessClient,
+  MAX_CLIENT_LENGTH,
+  parseOverrideClient,
+  parseTypedClient,
+} from '../../clients/override-client.js'
 import type { FieldErrors } from '../../ground/errors.js'
 import { asText, validateStorable } from '../../ground/storable.js'
 import { latestStartMs } from '../../ground/time/clock.js'
 import type { Algorithm, Policy } from '../../limiter/algorithm.js'
 import { findRateProblem, MAX_RATE_LENGTH, parseRate, type Rate, toPolicy } from '../../limiter/rate.js'
+import { spellRate } from '../../limiter/rate-words.js'
 import {
   createParser,
   type Description,
@@ -35,20 +42,26 @@ export interface OverrideEntry {
 const OVERRIDE_FIELDS = {
   client: {
     kind: 'text',
-    parse: parseOverrideClient,
-    spell: (value) => clientText(parseOverrideClient(value)),
+    parse: parseTypedClient,
+    parseStored: parseOverrideClient,
+    spell: (value) => clientText(parseTypedClient(value)),
+    guess: guessClient,
     schema: { maxLength: MAX_CLIENT_LENGTH },
-    about: 'ip:203.0.113.7, ip:10.0.0.0/8 or user:<id>.',
-    help: 'An address, a network or a user: ip:203.0.113.7, ip:10.0.0.0/8, ip:2001:db8::/32, user:42.',
+    about: 'ip:203.0.113.7, ip:10.0.0.0/8 or user:<id>; a bare address or network is stored with ip: before it.',
+    help: 'An address, a network or a user: 203.0.113.7, 10.0.0.0/8, 2001:db8::/32, user:42.',
     panel: { title: 'Client', input: 'code', example: 'ip:203.0.113.7', column: 'sorted', searched: true },
   },
   effect: {
     kind: 'text',
-    parse: upTo(MAX_EFFECT_LENGTH, parseEffect),
+    parse: upTo(MAX_EFFECT_LENGTH, (text) => parseEffect(spellEffect(text))),
+    parseStored: upTo(MAX_EFFECT_LENGTH, parseEffect),
+    spell: spellEffect,
+    tidy: tidyEffect,
+    guess: guessEffect,
     schema: { maxLength: MAX_EFFECT_LENGTH },
-    about: 'deny, allow, or a rate.',
-    help: 'deny refuses requests, allow exempts them, and a rate such as 20/m limits them.',
-    panel: { title: 'Effect', input: 'code', example: 'deny', column: 'sorted' },
+    about: 'deny (or block), allow (or exempt), or a rate.',
+    help: 'block or deny refuses requests, exempt or allow lets them through, and a rate such as 20/m limits them.',
+    panel: { title: 'Effect', input: 'code', example: 'block, exempt or 20/m', column: 'sorted' },
   },
   algorithm: { ...ALGORITHM, help: 'How a rate is counted.' },
   pathPattern: {
@@ -113,7 +126,10 @@ export function overrideErrors(values: Values, extent: Extent, nowMs: number): F
   const errors: Record<string, string> = { ...fieldErrors(OVERRIDE_FIELDS, values, extent) }
   const isRelated = (field: string) => !(field in errors) && values[field] !== undefined
   if (isRelated('effect') && isRelated('algorithm')) {
-    const [effect, algorithm] = [parseEffect(values.effect), OVERRIDE_FIELDS.algorithm.parse(values.algorithm)]
+    const [effect, algorithm] = [
+      parseEffect(spellEffect(values.effect)),
+      OVERRIDE_FIELDS.algorithm.parse(values.algorithm),
+    ]
     const problem = typeof effect === 'string' ? undefined : findRateProblem(algorithm, effect)
     if (problem !== undefined) errors.effect = problem
   }
@@ -145,6 +161,34 @@ export function parseOverride(row: OverrideRow): Override {
 export function isInForce({ expiresAtMs, bannedAtMs }: Override, nowMs: number): boolean {
   if (expiresAtMs === null) return true
   return nowMs < expiresAtMs && (bannedAtMs === null || bannedAtMs <= latestStartMs(nowMs, expiresAtMs - bannedAtMs))
+}
+
+/** The words that people say for an effect. */
+const EFFECT_WORDS: ReadonlyMap<string, 'deny' | 'allow'> = new Map([
+  ['deny', 'deny'],
+  ['block', 'deny'],
+  ['allow', 'allow'],
+  ['exempt', 'allow'],
+])
+
+/** Returns an effect as it is stored. */
+function spellEffect(value: unknown): string {
+  const text = asText(value)
+  return EFFECT_WORDS.get(text.trim().toLowerCase()) ?? text
+}
+
+function tidyEffect(typed: string): string {
+  return /^\d/.test(typed) ? typed.replace(/\s/g, '').toLowerCase() : typed
+}
+
+/** Other words that people say for an effect. */
+const MEANT = [
+  [/^(?:ban|banned|blocked|denied|refuse|reject|forbid)$/i, 'block'],
+  [/^(?:allowed|exempted|exemption|pass|permit|unlimited|whitelist)$/i, 'exempt'],
+] as const
+
+function guessEffect(typed: string): string | undefined {
+  return MEANT.find(([words]) => words.test(typed.trim()))?.[1] ?? spellRate(typed)
 }
 
 /** Parses `deny`, `allow` or a rate. */

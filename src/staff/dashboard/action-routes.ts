@@ -44,7 +44,7 @@ const CHANGED: Result = {
 
 /** Wider networks than those of any provider: a block of one is not a matter of one click. */
 const TOO_WIDE =
-  'Nothing was changed: so wide a network, of more than a /8 or a /19 of IPv6, is blocked in the panel, or by ratelimit override add.'
+  'Nothing was changed: so wide a network, of more than a /8 or a /19 of IPv6, is blocked on the page of overrides, or by ratelimit override add.'
 const LEAST_BITS = { ipv4: 8, ipv6: 19 }
 
 function isWide(client: string): boolean {

@@ -7,7 +7,15 @@ import { type Chart, drawChart } from './chart.js'
 import { BLOCKS, KEEPS, type Offer, overridableParts, overrideClientFor } from './client-offer.js'
 import { type ClientReport, changesOf, overridesInForce, usedNow } from './client-state.js'
 import { formatCount, formatRate, formatTime, offeredWindows, toMoment, visible, windowName } from './format.js'
-import { clientFields, clientHref, dashboardHref, explainHref, following, type KeptView } from './links.js'
+import {
+  clientFields,
+  clientHref,
+  dashboardHref,
+  explainHref,
+  following,
+  type KeptView,
+  overridesHref,
+} from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
 import { spellSeen } from './override-actions.js'
 import { firstWords } from './override-words.js'
@@ -55,6 +63,7 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
       notices: logNotices(log, has_traffic),
       notice: notice && { ...notice, text: visible(notice.text), first: isNamed && firstOf(first, parts.view) },
       dashboard_href: dashboardHref(days, back),
+      overrides_href: overridesHref(client),
       in_force: overridesInForce(report, fields, acting?.token),
       actions: acting && actions(detail, parts, fields, acting.token),
       unnamed: acting === undefined,

@@ -155,6 +155,16 @@ export function ruleHref(name: string): string {
   return `rule.html?${new URLSearchParams({ named: name })}`
 }
 
+/** Returns the form of a new override, with fields filled in. */
+export function newOverrideHref(fields: Readonly<Record<'client' | 'effect' | 'expiresAt', string>>): string {
+  return `override.html?${new URLSearchParams(fields)}`
+}
+
+/** Returns the list of overrides and bans of a client. */
+export function overridesHref(client: string): string {
+  return `overrides.html?${new URLSearchParams({ q: client })}`
+}
+
 /** Returns the address that leads to the form of a rule for the requests of a filter. */
 export function ruleFormHref(days: number, filter: ReportFilter): string {
   return `rule-form?${new URLSearchParams([['days', String(days)], ...filterEntries(filter)])}`

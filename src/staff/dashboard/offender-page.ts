@@ -6,13 +6,26 @@ import {
   clientHref,
   dashboardHref,
   explainHref,
+  newOverrideHref,
   offenderFields,
   offenderJsonHref,
   searchHref,
 } from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
-import type { PanelLinks } from './panel-links.js'
 import { summary } from './summary.js'
+
+/** What the page of a key leads to. */
+interface OffenderLinks {
+  /** The list of its events in the panel; undefined without one. */
+  readonly events: string | undefined
+  /** The client, as overrides spell it, for staff who may write one. */
+  readonly blockable: string | undefined
+}
+
+/** The duration of an override that a link proposes: long enough to investigate. */
+const PROPOSED_LENGTH = '24h'
+/** The rate that "Limit this client" proposes. */
+const PROPOSED_RATE = '10/m'
 
 /**
  * Returns the context of `offender.hbs`: the unformatted detail, and everything the page shows, formatted, in `page`.
@@ -25,7 +38,7 @@ export function offenderContext(
   back: Back,
   log: LogState,
   nowMs: number,
-  panel: PanelLinks | undefined,
+  { events, blockable }: OffenderLinks,
 ) {
   const { key, days, by_path, recent_events } = detail
   const most = by_path[0]?.blocked_count ?? 0
@@ -64,7 +77,10 @@ export function offenderContext(
       traffic_href: dashboardHref(days, { key }),
       client_href: client === undefined ? searchHref(key, days, back) : clientHref(client, days, back),
       json_href: offenderJsonHref(key, days),
-      panel,
+      events_href: events,
+      block_href: blockable && newOverrideHref({ client: blockable, effect: 'deny', expiresAt: PROPOSED_LENGTH }),
+      limit_href:
+        blockable && newOverrideHref({ client: blockable, effect: PROPOSED_RATE, expiresAt: PROPOSED_LENGTH }),
       now: toMoment(nowMs),
     },
   }

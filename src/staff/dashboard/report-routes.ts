@@ -20,7 +20,7 @@ import {
 } from '../shell/request-query.js'
 import { issueFormToken } from '../shell/staff-actions.js'
 import { fromDatabase } from '../shell/staff-errors.js'
-import { actorWith, may } from '../shell/staff-member.js'
+import { actorWith } from '../shell/staff-member.js'
 import { staffRoute } from '../shell/staff-routes.js'
 import { registerActionRoutes } from './action-routes.js'
 import { registerChangeRoutes } from './changes/change-routes.js'
@@ -31,6 +31,7 @@ import { registerExplainRoutes } from './explain-routes.js'
 import { filterEntries, type View } from './links.js'
 import { readLogState } from './log-state.js'
 import { offenderContext } from './offender-page.js'
+import { registerOverrideRoutes } from './overrides/override-routes.js'
 import { commonClient, panelLinks } from './panel-links.js'
 import { isFollowing, isScript, readClientView, requestedView, withoutStyle } from './requested-view.js'
 import { registerRuleRoutes } from './rule-routes.js'
@@ -127,9 +128,11 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     const { back } = readClientView((name) => lastParameter(request, name))
     const [counted = []] = await read(countedClients([detail.key], { days: detail.days }))
     const client = commonClient(counted, internals.countsByUser)
-    const blockable = may(request, 'writeOverrides') ? client : undefined
     const panel = nearestMount(internals.mounts.panels, mount)
-    const links = panel === undefined ? undefined : panelLinks(panel, detail.key, blockable, clock.now())
+    const links = {
+      events: panel === undefined ? undefined : panelLinks(panel, detail.key, undefined, clock.now()).events,
+      blockable: actorWith(request, 'writeOverrides') === undefined ? undefined : client,
+    }
     const context = offenderContext(detail, client, back, readLogState(internals), clock.now(), links)
     return pages.send(reply, 'offender', context)
   }
@@ -143,6 +146,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   registerExplainRoutes(routes)
   registerRuleRoutes(routes)
   registerChangeRoutes(routes)
+  registerOverrideRoutes(routes)
   app.get('/', staffRoute('dashboard'), showDashboard)
   app.get('/live.js', staffRoute('live-script'), sendScript)
   app.get('/offenders.csv', staffRoute('offenders-csv'), sendOffendersCsv)

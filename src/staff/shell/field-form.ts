@@ -101,7 +101,9 @@ function momentText(text: string): string {
 
 /** Returns the message of a field as a sentence that says how to write it. */
 function errorSentence(message: string, typed: string, field: Field, example: string | undefined): string {
-  const guess = accepted(field, typed.length > MAX_TYPED_LENGTH ? undefined : field.guess?.(typed))
+  // What is wrong with an accepted text is not how it is written.
+  const isAccepted = accepted(field, typed) !== undefined
+  const guess = isAccepted || typed.length > MAX_TYPED_LENGTH ? undefined : accepted(field, field.guess?.(typed))
   if (guess !== undefined) return visible(`Write it as ${guess}.`)
   if (typed === '' && !('default' in field))
     return `It is missing${example === undefined ? '' : `: write one such as ${example}`}.`
@@ -110,7 +112,7 @@ function errorSentence(message: string, typed: string, field: Field, example: st
   const subject = /^(?:is|has|must|was) /.test(problem) ? 'It ' : ''
   const sentence = `${subject}${subject === '' ? problem.charAt(0).toUpperCase() : problem.charAt(0)}${problem.slice(1)}.`
   if (remedy === undefined) return visible(sentence)
-  return visible(`${sentence} ${example === undefined ? `Give ${remedy}` : `Write it as ${example}`}.`)
+  return visible(`${sentence} ${example === undefined || isAccepted ? `Give ${remedy}` : `Write it as ${example}`}.`)
 }
 
 /** Returns a text if the field accepts it. */

@@ -31,6 +31,7 @@ const DASHBOARD_LINKS: readonly { readonly text: string; readonly page: string; 
   { text: 'Dashboard', page: '' },
   { text: 'Clients', page: 'search.html' },
   { text: 'Rules', page: 'rules.html' },
+  { text: 'Overrides and bans', page: 'overrides.html' },
   { text: 'Changes', page: 'changes.html' },
   { text: 'Explain', page: 'explain.html' },
 ]
@@ -63,7 +64,7 @@ export function navigationLinks(
         }))),
     ...(panel === undefined
       ? []
-      : PANEL_LINKS.filter(({ resource }) => dashboard === undefined || resource !== 'rules').map(
+      : PANEL_LINKS.filter(({ resource }) => dashboard === undefined || resource === 'changes').map(
           ({ text, resource }) => ({ text, href: `${panel}/resources/${resource}` }),
         )),
   ]

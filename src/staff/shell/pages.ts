@@ -48,6 +48,7 @@ const PAGE_NAMES = [
   'explain',
   'rules',
   'changes-page',
+  'overrides',
   'entry-form',
   'sign-in',
   'error',

@@ -135,7 +135,8 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
       }
       const outcome = await actAs(request, right, () => write(id, version, action === 'delete' ? undefined : typed))
       if (outcome === 'taken') {
-        const taken = `There is another ${entity} of this ${identityField} already: give another one.`
+        const titles = identity.map((field) => fields[field]?.panel.title.toLowerCase())
+        const taken = `There is another ${entity} of this ${titles.join(' and ')} already: give another one.`
         return refuse(request, reply, { ...shown, errors: { [identityField]: taken } })
       }
       if (outcome === 'stale') {
