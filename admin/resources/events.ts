@@ -1,10 +1,12 @@
+import { type LoggedClients, presentClients } from '../../src/reports/logged-clients.js'
 import type { CountedClient } from '../../src/reports/offender-detail.js'
+import { createReportRunner } from '../../src/reports/report.js'
 import { visible } from '../../src/staff/dashboard/format.js'
 import { panelLinks, toOverrideClient } from '../../src/staff/dashboard/panel-links.js'
-import { beginsWith, isExactly, isLogged } from '../conditions.js'
+import { beginsWith, type Condition, isExactly, isLogged } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
 import { READ_ONLY } from './actions.js'
-import { createEventReach, DECISIONS } from './event-reach.js'
+import { type ClientConditions, createEventReach, DECISIONS } from './event-reach.js'
 import { filterBy, filterByText, MOMENT, only } from './fields.js'
 import type { AdminResource, ResourceDependencies } from './resource.js'
 
@@ -16,7 +18,8 @@ export function events({ client, internals, mounts }: ResourceDependencies): Adm
   const { database, clock, countsByUser, privacy } = internals
   const { provider } = database.dialect
   const isClient = isLogged(privacy)
-  const reach = createEventReach(client, clock, isClient)
+  const read = createReportRunner(database, clock, false, privacy)
+  const reach = createEventReach(client, clock, async (text) => toConditions(await read(presentClients(text))))
   const linksTo = (panel: string, event: CountedClient) =>
     panelLinks(panel, event.key, toOverrideClient(event, countsByUser), clock.now())
   const resource = new PanelResource({
@@ -27,7 +30,6 @@ export function events({ client, internals, mounts }: ResourceDependencies): Adm
     always: reach.condition,
     filters: {
       ruleName: isExactly,
-      key: isClient,
       path: beginsWith(provider),
       ipAddress: isClient,
     },
@@ -62,6 +64,22 @@ export function events({ client, internals, mounts }: ResourceDependencies): Adm
   }
 }
 
+const NONE: Condition = { id: { in: [] } }
+
+/** Returns the conditions of the events of some clients. */
+function toConditions(found: LoggedClients | undefined): ClientConditions {
+  // The log cannot tell such a client, or has it under too many keys.
+  if (found?.keys === undefined) return { condition: NONE, keys: [], hasTooMany: found !== undefined }
+  const { key, clients, ranges, keys } = found
+  if (keys.length > MAX_KEYS) return { condition: NONE, keys: [], hasTooMany: true }
+  const [first, ...others] = keys
+  const isOfKeys = others.length === 0 ? { key: first ?? key } : { key: { in: keys } }
+  if (clients === undefined) return { condition: isOfKeys, keys, hasTooMany: false }
+  // A header may have spelled the key of another client. The rows of other writers name none.
+  const isNamed = ranges === undefined ? { client: { in: clients } } : { client: { startsWith: 'ip:' } }
+  return { condition: { AND: [isOfKeys, { OR: [isNamed, { client: '' }, { key }] }] }, keys, hasTooMany: false }
+}
+
 /** Returns the client of a row, whose values have no types. */
 function counted(key: unknown, clientIp: unknown, userId: unknown): CountedClient {
   return {
@@ -71,13 +89,16 @@ function counted(key: unknown, clientIp: unknown, userId: unknown): CountedClien
   }
 }
 
+/** SQLite takes a thousand values in a statement. */
+const MAX_KEYS = 500
+
 const NOTE = 'The last 24 hours, unless a time is filtered by. Newest first.'
 
 const FIELDS = {
   id: only(),
   timestamp: { components: { ...MOMENT.components, filter: 'RateLimitPeriod' } },
   key: {
-    ...filterByText('The whole key, as in the list.'),
+    ...filterByText('An address, a network, a user’s id, or the key as in the list.'),
     components: { list: 'RateLimitClient', show: 'RateLimitClient', filter: 'RateLimitField' },
   },
   allowed: {

@@ -14,7 +14,7 @@ import {
 import { keysToLookUp, readRuleNames } from './client-search.js'
 import { type RefusedOverTime, readRefusedOverTime } from './clients-over-time.js'
 import { type EventFilter, filtered, isFiltering, Parameters } from './filter.js'
-import { type LatestRequests, latestRequests } from './latest-requests.js'
+import { type LatestRequests, latestRequests, newestRefusals, type RefusedClient } from './latest-requests.js'
 import { conditionFor, duringPeriod, TURNED_AWAY_EVENTS } from './logged-events.js'
 import type { LogSnapshot } from './report.js'
 import { type ReportWindow, windowFor } from './report-window.js'
@@ -58,10 +58,19 @@ export async function readListedClients(
     latestRequests(clients, window)(snapshot),
     readRefusedOverTime(snapshot, window, filter, names),
   ])
-  return clients.flatMap((counts) => {
+  const listed = clients.flatMap((counts) => {
     const [refused, requested] = [overTime.get(counts.client), latest.get(counts.client)]
     return refused === undefined || requested === undefined ? [] : [{ ...counts, ...refused, ...requested }]
   })
+  const refusals = await newestRefusals(listed.flatMap(refusedBefore))(snapshot)
+  return listed.map((row) => ({ ...row, request: refusals.get(row.client) ?? row.request }))
+}
+
+/** Returns when a client was refused last, where its latest requests were all let through. */
+function refusedBefore({ client, policies, request, bars, bar_ms }: ListedClient): RefusedClient[] {
+  const last = bars.findLast(({ over_limit, denied }) => over_limit + denied > 0)
+  if (last === undefined || request?.allowed === false) return []
+  return [{ client, policies, lastRefused: { startMs: last.start_ms, endMs: last.start_ms + bar_ms } }]
 }
 
 /** Creates the function that returns whether a list has room for the next client of its network. */

@@ -2,21 +2,35 @@ import { CLIENT } from '../log/event-sql.js'
 import { compareBytes } from './breakdown.js'
 import { keysForClient } from './client-search.js'
 import { Parameters } from './filter.js'
-import { duringPeriod } from './logged-events.js'
+import { NEWEST_FIRST } from './listed-events.js'
+import type { Period } from './period.js'
 import type { LogSnapshot, Report } from './report.js'
 import { type ReportWindow, windowFor } from './report-window.js'
 import type { TopClient } from './top-clients.js'
 
 /** How many of the latest events of a key are read, and how many paths of a client are returned. */
 const LATEST = 20
+/** The most events of a key among which its newest refusal is searched for: they take some milliseconds. */
+const MOST_READ = 5_000
 const MAX_PATHS = 3
 
 /** What a client requested last. */
 export interface LatestRequests {
   /** The most often first: three at most. */
   readonly paths: readonly string[]
-  /** Its latest refused request, or its latest one where none was refused; null where the log has none. */
-  readonly request: { readonly method: string; readonly path: string } | null
+  /** Its newest refusal, or its newest request where none was refused; null where the log has neither. */
+  readonly request: LatestRequest | null
+}
+
+/** A request of the log. */
+export interface LatestRequest {
+  /** The id of its event. */
+  readonly id: number
+  readonly method: string
+  readonly path: string
+  /** Milliseconds since the epoch. */
+  readonly at_ms: number
+  readonly allowed: boolean
 }
 
 /**
@@ -28,75 +42,124 @@ export function latestRequests(
   window: ReportWindow,
 ): Report<ReadonlyMap<string, LatestRequests>> {
   return async (snapshot) => {
-    const keys = clients.map(({ client, policies }) =>
-      keysForClient(
-        client,
-        policies.map(({ policy }) => policy),
-      ),
-    )
-    const events = await readLatest(snapshot, [...new Set(keys.flat())], window)
+    const events = await readLatest(snapshot, sectionsFor(clients, windowFor(window, snapshot.nowMs)), LATEST, 'true')
+    return new Map(clients.map(({ client }) => [client, toLatest(events.filter((event) => event.client === client))]))
+  }
+}
+
+/** A client that was refused, and when that was last. */
+export interface RefusedClient extends Pick<TopClient, 'client' | 'policies'> {
+  readonly lastRefused: Period
+}
+
+/**
+ * Reports the newest refusal of clients whose latest requests were let through, from the latest 5,000 events of each key
+ * in the period of the last refusals.
+ */
+export function newestRefusals(clients: readonly RefusedClient[]): Report<ReadonlyMap<string, LatestRequest>> {
+  return async (snapshot) => {
+    const sections = clients.flatMap((refused) => sectionsFor([refused], refused.lastRefused))
+    const events = await readLatest(snapshot, sections, MOST_READ, 'NOT allowed')
     return new Map(
-      clients.map(({ client }, index) => {
-        const ofKeys = (keys[index] ?? []).flatMap((key) => events.get(key) ?? [])
-        return [client, toLatest(ofKeys.filter((event) => event.client === client))]
+      clients.flatMap(({ client }) => {
+        const newest = events.find((event) => event.client === client)
+        return newest === undefined ? [] : [[client, toRequest(newest)]]
       }),
     )
   }
 }
 
-interface LatestEvent {
-  readonly path: string
-  readonly method: string
-  readonly client: string
-  readonly atMs: number
-  readonly allowed: boolean
+/** A part of the log: the events of a key within a period. */
+interface Section extends Period {
+  readonly key: string
 }
 
-type EventFields = readonly [path: string, method: string, client: string, atMs: number, allowed: boolean | number]
+function sectionsFor(clients: readonly Pick<TopClient, 'client' | 'policies'>[], period: Period): Section[] {
+  const keys = clients.flatMap(({ client, policies }) =>
+    keysForClient(
+      client,
+      policies.map(({ policy }) => policy),
+    ),
+  )
+  return [...new Set(keys)].map((key) => ({ ...period, key }))
+}
 
-/** Reads the latest events of each key, the newest first, in one statement: it looks each key up in the index. */
+interface LatestEvent extends LatestRequest {
+  readonly client: string
+}
+
+type EventFields = readonly [
+  id: number,
+  path: string,
+  method: string,
+  client: string,
+  at_ms: number,
+  allowed: boolean | number,
+]
+
+/**
+ * Reads the latest 20 events of each section that meet a condition, the newest first, in one statement: it looks each key
+ * up in the index.
+ *
+ * @param most the number of events of a section that are read
+ */
 async function readLatest(
-  { query, dialect, nowMs }: LogSnapshot,
-  keys: readonly string[],
-  window: ReportWindow,
-): Promise<ReadonlyMap<string, readonly LatestEvent[]>> {
-  const key = dialect.jsonField(0, 'text')
+  { query, dialect }: LogSnapshot,
+  sections: readonly Section[],
+  most: number,
+  condition: string,
+): Promise<readonly LatestEvent[]> {
+  if (sections.length === 0) return []
+  const [key, start, end] = [
+    dialect.jsonField(0, 'text'),
+    dialect.jsonField(1, 'bigint'),
+    dialect.jsonField(2, 'bigint'),
+  ]
   const parameters = new Parameters()
-  const listed = dialect.jsonRows(parameters.add(JSON.stringify(keys.map((each) => [each]))))
-  const rows = await query<{ key: string; events: string | null }>(
-    `SELECT ${key} AS key, (
-       SELECT ${dialect.rowsAsJson('path, method, client, at_ms, allowed')} FROM (
-         SELECT path, method, allowed, ${dialect.toMs('"timestamp"')} AS at_ms, ${CLIENT} AS client
-         FROM ${dialect.table('rate_limit_event')}
-         WHERE key = ${key} AND ${duringPeriod(dialect, windowFor(window, nowMs), parameters)}
-         ORDER BY "timestamp" DESC, id DESC LIMIT ${LATEST}
+  const fields = sections.map(({ key, startMs, endMs }) => [key, startMs, endMs])
+  const listed = dialect.jsonRows(parameters.add(JSON.stringify(fields)))
+  const rows = await query<{ events: string | null }>(
+    `SELECT (
+       SELECT ${dialect.rowsAsJson('id, path, method, client, at_ms, allowed')} FROM (
+         SELECT id, path, method, allowed, ${dialect.toMs('"timestamp"')} AS at_ms, ${CLIENT} AS client FROM (
+           SELECT * FROM ${dialect.table('rate_limit_event')}
+           WHERE key = ${key} AND "timestamp" >= ${dialect.fromMs(start)} AND "timestamp" < ${dialect.fromMs(end)}
+           ${NEWEST_FIRST} LIMIT ${most}
+         ) AS newest
+         WHERE ${condition} ${NEWEST_FIRST} LIMIT ${LATEST}
        ) AS latest
      ) AS events FROM ${listed}`,
     parameters.values,
   )
-  return new Map(rows.map(({ key, events }) => [key, events === null ? [] : parseEvents(events)]))
+  return rows
+    .flatMap(({ events }) => (events === null ? [] : parseEvents(events)))
+    .toSorted((one, other) => other.at_ms - one.at_ms || other.id - one.id)
 }
 
 function parseEvents(text: string): LatestEvent[] {
   const rows: readonly EventFields[] = JSON.parse(text)
-  return rows.map(([path, method, client, atMs, allowed]) => ({
+  return rows.map(([id, path, method, client, at_ms, allowed]) => ({
+    id,
     path,
     method,
     client,
-    atMs,
+    at_ms,
     allowed: Boolean(allowed),
   }))
 }
 
-function toLatest(ofKeys: readonly LatestEvent[]): LatestRequests {
-  // Sorting is stable: of the events of one key the latest stays before the others.
-  const events = ofKeys.toSorted((one, other) => other.atMs - one.atMs)
-  const { method, path } = events.find(({ allowed }) => !allowed) ?? events[0] ?? {}
+/** @param events of a client, the newest first */
+function toLatest(events: readonly LatestEvent[]): LatestRequests {
+  const request = events.find(({ allowed }) => !allowed) ?? events[0]
   const counts = new Map<string, number>()
   for (const { path } of events) counts.set(path, (counts.get(path) ?? 0) + 1)
   const paths = [...counts]
     .toSorted(([one, times], [other, otherTimes]) => otherTimes - times || compareBytes(one, other))
     .slice(0, MAX_PATHS)
     .map(([path]) => path)
-  return { paths, request: method === undefined || path === undefined ? null : { method, path } }
+  return { paths, request: request === undefined ? null : toRequest(request) }
+}
+
+function toRequest({ client: _, ...request }: LatestEvent): LatestRequest {
+  return request
 }

@@ -3,15 +3,15 @@ import type { SqlValue } from '../database/dialect.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import type { EventOutcome } from '../log/event.js'
 import { CLIENT, OUTCOME, POLICY } from '../log/event-sql.js'
-import { keysToLookUp, parseClientSearch, readRuleNames } from './client-search.js'
 import { filtered, Parameters } from './filter.js'
+import { isOfClients, type LoggedClients, loggedClients } from './logged-clients.js'
 import { type LogSnapshot, type Report, toLogged } from './report.js'
 
 /** The events of a list. An undefined field excludes none. */
 interface ListedFilter {
   /** As the log has it. */
   readonly key?: string | undefined
-  /** One client, in any spelling, under all rules. */
+  /** A client or a network, in any spelling, under all rules. */
   readonly client?: string | undefined
   readonly policy?: string | undefined
   readonly outcome?: EventOutcome | undefined
@@ -47,6 +47,8 @@ export interface ListedEvent extends EventPosition {
 const COLUMNS = `id, "timestamp" AS "timestampMs", key, ip_address, client_ip, user_id, path, method, rule_name, allowed,
   count, "limit", (${CLIENT}) AS client, (${POLICY}) AS policy, (${OUTCOME}) AS outcome`
 export const NEWEST_FIRST = 'ORDER BY "timestamp" DESC, id DESC'
+/** Of more keys of a network the events are read in the order of time. */
+const MAX_NETWORK_LISTS = 50
 
 /**
  * Lists the events that pass a filter.
@@ -89,25 +91,16 @@ export function eventById(id: number): Report<ListedEvent | undefined> {
   }
 }
 
-async function findClient(snapshot: LogSnapshot, { client, sinceMs }: ListedFilter): Promise<FoundClients | undefined> {
+async function findClient(
+  snapshot: LogSnapshot,
+  { client, sinceMs }: ListedFilter,
+): Promise<LoggedClients | undefined> {
   if (client === undefined) return undefined
-  const search = parseClientSearch(client.trim(), snapshot.privacy)
-  if (search === undefined) {
-    throw new InvalidSettingError(
-      `Option "client" is ${JSON.stringify(client)}, which the log does not tell: give ip:203.0.113.7 or user:7`,
-    )
-  }
-  const rules = await readRuleNames(snapshot, { since: Math.max(0, sinceMs ?? 0) })
-  // An address of IPv6 is counted by its network.
-  const clients = [...search.clients, ...search.networks]
-  return { clients, keys: await keysToLookUp(rules, clients, search) }
-}
-
-/** The clients that a text means. */
-interface FoundClients {
-  readonly clients: readonly string[]
-  /** The keys under which the log may have them; undefined where these are too many to be looked up. */
-  readonly keys: readonly string[] | undefined
+  const found = await loggedClients(client, sinceMs)(snapshot)
+  if (found !== undefined) return found
+  throw new InvalidSettingError(
+    `Option "client" is ${JSON.stringify(client)}, which the log does not tell: give ip:203.0.113.7 or user:7`,
+  )
 }
 
 /** Values of an indexed column, each with a list of its own: an index has the events of each in order. */
@@ -117,19 +110,24 @@ interface Lists {
   readonly values: readonly (string | boolean)[]
 }
 
-function listsFor({ key, outcome, allowed }: ListedFilter, found: FoundClients | undefined): Lists | undefined {
+function listsFor({ key, outcome, allowed }: ListedFilter, found: LoggedClients | undefined): Lists | undefined {
   if (key !== undefined) return undefined
-  if (found?.keys !== undefined) return { column: 'key', type: 'text', values: found.keys }
+  if (isLookedUp(found)) return { column: 'key', type: 'text', values: found.keys }
   // Refusals, and those who were let through: the index of both has the outcome.
   const isRare = outcome === 'over_limit' && allowed === undefined
   return isRare ? { column: 'allowed', type: 'boolean', values: [false, true] } : undefined
 }
 
+/** Returns whether the events of each key are looked up: a network may have more keys than a page has events. */
+function isLookedUp(found: LoggedClients | undefined): found is LoggedClients & { readonly keys: readonly string[] } {
+  return found?.keys !== undefined && (found.ranges === undefined || found.keys.length <= MAX_NETWORK_LISTS)
+}
+
 /** Returns the conditions of an event that passes the filter, and that follows a position. */
 function conditionsFor(
   snapshot: LogSnapshot,
-  { key, client, policy, outcome, allowed, path, method, sinceMs, untilMs }: ListedFilter,
-  found: FoundClients | undefined,
+  { key, policy, outcome, allowed, path, method, sinceMs, untilMs }: ListedFilter,
+  found: LoggedClients | undefined,
   before: EventPosition | undefined,
   parameters: Parameters,
 ): string[] {
@@ -139,8 +137,10 @@ function conditionsFor(
   const conditions = [`true${filtered(dialect, { path, method }, parameters)}`]
   if (key !== undefined) conditions.push(`key = ${add(toLogged(snapshot, key))}`)
   if (found !== undefined) {
-    const isClient = dialect.isOneOf(`(${CLIENT})`, add(JSON.stringify(found.clients)), 'text')
-    conditions.push(`(${isClient} OR key = ${add(client ?? '')})`)
+    conditions.push(isOfClients(snapshot, found, parameters))
+    if (found.keys !== undefined && !isLookedUp(found)) {
+      conditions.push(dialect.isOneOf('key', add(JSON.stringify(found.keys)), 'text'))
+    }
   }
   if (policy !== undefined) conditions.push(`(${POLICY}) = ${add(policy)}`)
   if (outcome !== undefined) conditions.push(`(${OUTCOME}) = ${add(outcome)}`)

@@ -95,6 +95,17 @@ forEachDatabase((provider) => {
       [{ client: '7' }, ({ client }) => client === 'user:7'],
       [{ client: 'header:x-api-key:7' }, ({ client }) => client === 'header:x-api-key:7'],
       [{ client: 'ip:192.0.2.1' }, () => false],
+      // An address of a network is compared by its bits, not by its beginning.
+      ...['203.0.113.0/24', 'ip:203.0.113.9/24', '203.0.112.0/22'].map((client): (typeof tests)[number] => [
+        { client },
+        (event) => event.client.startsWith('ip:203.0.113.'),
+      ]),
+      [{ client: '203.0.113.0/28' }, ({ client }) => client === BAD],
+      [
+        { client: '203.0.113.0/24', policy: 'login' },
+        (event) => /^ip:203\./.test(event.client) && event.policy === 'login',
+      ],
+      [{ client: '203.0.114.0/23' }, () => false],
       [{ policy: 'login' }, ({ policy }) => policy === 'login'],
       ...['allowed', 'over_limit', 'denied', 'unavailable'].map((outcome): (typeof tests)[number] => [
         { outcome },

@@ -129,6 +129,43 @@ forEachDatabase((provider) => {
     assert.deepEqual(await found('counters', 'key', '\u{10FFFF}'), [])
   })
 
+  test('events are found by their client as people spell it, under whatever rule', async (t) => {
+    const { list, database } = await start(t)
+    const atMs = NOW_MS - HOUR_MS
+    for (const [key, client, ruleName] of [
+      ['rule:items:user:1007', 'user:1007', 'items'],
+      ['user:1007', 'user:1007', ''],
+      ['rule:keys:1007', 'header:x-api-key:1007', 'keys'],
+      ['ip:203.0.113.7', 'ip:203.0.113.7', ''],
+      ['rule:login:203.0.113.9', 'ip:203.0.113.9', 'login'],
+      // Other writers name no client.
+      ['rule:login:203.0.113.7', '', 'login'],
+      ['ip:198.51.100.7', 'ip:198.51.100.7', ''],
+    ] as const) {
+      await logEvents(database.client, { key, client, ruleName, allowed: 1, blocked: 1, atMs })
+    }
+    const keys = async (client: string, further = '') => {
+      const { records } = await list('events', `filters.key=${encodeURIComponent(client)}${further}`)
+      return records.map(({ params }) => params.key).sort()
+    }
+    const twice = (...each: string[]) => each.flatMap((key) => [key, key])
+    const ofUser = ['rule:items:user:1007', 'user:1007']
+    for (const spelled of ['user:1007', ' 1007 ']) assert.deepEqual(await keys(spelled), twice(...ofUser), spelled)
+    assert.deepEqual(await keys('user:1007', '&filters.allowed=over_limit'), ofUser)
+    assert.deepEqual(await keys('header:x-api-key:1007'), twice('rule:keys:1007'))
+    for (const spelled of ['203.0.113.7', 'ip:203.0.113.7', '203.0.113.7:443']) {
+      assert.deepEqual(await keys(spelled), twice('ip:203.0.113.7', 'rule:login:203.0.113.7'), spelled)
+    }
+    assert.deepEqual(await keys('rule:login:203.0.113.9'), twice('rule:login:203.0.113.9'))
+    assert.deepEqual(
+      await keys('203.0.113.0/24'),
+      twice('ip:203.0.113.7', 'rule:login:203.0.113.7', 'rule:login:203.0.113.9'),
+    )
+    for (const nobody of ['user:100', '203.0.113.70', 'rule:login:203.0.113.8', '%', "'"]) {
+      assert.deepEqual(await keys(nobody), [], nobody)
+    }
+  })
+
   test('a list by what its keys begin with is read in its order, and never sorted', {
     skip: provider !== 'sqlite' && 'PostgreSQL chooses by what is in the table',
   }, async (t) => {

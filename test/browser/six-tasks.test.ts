@@ -104,6 +104,7 @@ inChromium(() => {
           const clicks = await task(async () => {
             await click(row(SCRAPER).getByRole('link', { name: 'Why?' }))
             await page.getByText('Decided by default. The client has used 12, 0 left: the request is over').waitFor()
+            await page.getByText('this request was refused: 12 of 6 by default.').waitFor()
           })
           await page.getByRole('heading', { name: 'POST /login' }).waitFor()
           assert.ok(clicks <= 1, `${clicks}`)

@@ -339,11 +339,20 @@ forEachDatabase((_provider, open) => {
     ])
     const clients = await analytics.getTopClients({ by: 'requests' })
     const paths = await read(latestRequests(clients, { days: 7 }))
+    const [refused, stranger] = await database.query<{ id: number; at_ms: number }>(
+      `SELECT id, "timestamp" AS at_ms FROM ${database.dialect.table('rate_limit_event')}
+       WHERE path IN ('/login', '/stranger') ORDER BY path`,
+    )
+    const request = { ...refused, method: 'GET', path: '/login', allowed: false }
     assert.deepEqual(
       [...paths],
       [
-        [client, { paths: ['/search', '/login'], request: { method: 'GET', path: '/login' } }],
-        ['key:stranger', { paths: [], request: null }],
+        [client, { paths: ['/search', '/login'], request }],
+        // Its key is another client's, as a header can spell it.
+        [
+          'key:stranger',
+          { paths: ['/stranger'], request: { ...stranger, method: 'GET', path: '/stranger', allowed: true } },
+        ],
       ],
     )
     assert.deepEqual(await read(latestRequests([], { days: 7 })), new Map())

@@ -28,7 +28,10 @@ export function addEventRoutes(app: ApiScope, { internals }: ApiContext): void {
       querystring: closed({
         ...PAGE,
         key: Text(255, 'Only of this key, as in the log.'),
-        client: Text(255, 'Only of this client, under all rules: ip:203.0.113.7 or user:7.'),
+        client: Text(
+          255,
+          'Only of this client, or of the clients of this network, under all rules: ip:203.0.113.7, user:7, 203.0.113.0/24.',
+        ),
         policy: Text(255, 'Only decided by this policy: a name of a rule, a prefix, default, override, deny-list, ….'),
         outcome: Type.Optional(Type.Enum([...EVENT_OUTCOMES], { description: 'Only with this outcome.' })),
         allowed: Type.Optional(Type.Boolean({ description: 'Only those that were let through, or refused.' })),

@@ -70,7 +70,7 @@ function listRow({ name, members, policies, paths, why, ...its }: ListRow, view:
     policies: named,
     more_policies: more > 0 ? `and ${formatCount(more)} more` : '',
     paths: paths.map(visible),
-    why_href: why && explainHref(why, { days: view.days, back: backTo(view) }),
+    why_href: why && explainHref(why, { days: view.days, back: backTo(view) }, why.id),
     why_request: why && `${visible(why.method)} ${visible(why.path)}`,
     sparkline: drawSparkline(its),
     ...countCells(its),

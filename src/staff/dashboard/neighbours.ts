@@ -2,12 +2,16 @@
 
 import { sumRequests } from '../../reports/client-counts.js'
 import { type ListedClient, networkAround } from '../../reports/dashboard-clients.js'
+import type { LatestRequest } from '../../reports/latest-requests.js'
 import type { ClientMeasure } from '../../reports/top-clients.js'
 
 /** A client, or three or more of one network. */
 export interface ListRow extends Omit<ListedClient, 'client' | 'request'> {
-  /** A request to explain, of the client or of one in the network; undefined where the log has none. */
-  readonly why: { readonly client: string; readonly method: string; readonly path: string } | undefined
+  /**
+   * The newest refusal of the client, or of all in the network, to explain; the newest request where none was refused, and
+   * undefined where the log has neither.
+   */
+  readonly why: (LatestRequest & { readonly client: string }) | undefined
   /** The client, or the network. */
   readonly name: string
   /** The clients of a network, in the order of the list; empty for a client. */
@@ -40,13 +44,15 @@ export function toRow({ client, request, ...its }: ListedClient): ListRow {
 
 function sumRow(name: string, members: readonly ListedClient[]): ListRow {
   const [{ bar_ms, bars } = { bar_ms: 0, bars: [] }] = members
-  const asking = members.find(({ request }) => request !== null)
+  const [why] = members
+    .flatMap((member) => toRow(member).why ?? [])
+    .toSorted((one, other) => Number(one.allowed) - Number(other.allowed) || other.at_ms - one.at_ms)
   const policies = new Set(members.flatMap((its) => its.policies.map(({ policy }) => policy)))
   const ofPolicy = (policy: string) => members.flatMap((its) => its.policies.filter((each) => each.policy === policy))
   return {
     name,
     members,
-    why: asking === undefined ? undefined : toRow(asking).why,
+    why,
     ...sumRequests(members),
     policies: [...policies]
       .map((policy) => ({ policy, ...sumRequests(ofPolicy(policy)) }))

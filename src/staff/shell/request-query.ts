@@ -80,7 +80,8 @@ export function toFilter(query: string): ReportFilter {
     rule: stored(last('rule'), MAX_RULE_NAME_LENGTH),
     path: stored(last('path'), MAX_PATH_LENGTH),
     method: stored(last('method').toUpperCase(), MAX_METHOD_LENGTH),
-    key: stored(last('key'), MAX_KEY_LENGTH),
+    // A client in any spelling, or a key of the log.
+    key: stored(last('client') || last('key'), MAX_KEY_LENGTH),
   }
 }
 

@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { explainHref } from '../../../src/staff/dashboard/links.js'
 import { unescapeHtml, withoutTimes } from '../../support/client-forms.js'
 import { forEachDatabase } from '../../support/databases.js'
+import { logEvents } from '../../support/events.js'
 import type { Answer } from '../../support/http-client.js'
 import { DASHBOARD, startWithStaff } from '../../support/staff-app.js'
 
@@ -111,12 +112,28 @@ forEachDatabase((provider) => {
     const [latest] = await app.smartRateLimit.client.rateLimitEvent.findMany({ orderBy: { id: 'desc' }, take: 1 })
     for (const path of ['', `offender.html?key=ip:${IP}`, `client.html?client=ip:${IP}`]) {
       const fields = await explanationLink(request, path)
-      const of = { method: 'POST', path: '/a%20b', ip: IP, days: '7' }
-      assert.deepEqual(fields, path === '' ? of : { ...of, event: String(latest?.id) }, path)
+      const of = { method: 'POST', path: '/a%20b', ip: IP, days: '7', event: String(latest?.id) }
+      assert.deepEqual(fields, of, path)
       const page = withoutTimes(mainOf((await request(pageOf(fields))).text))
       assert.match(page, /the request is over the limit/)
       const sentence = 'At 2026-01-15 12:00:00 UTC this request was refused: 3 of 2 by default.'
-      assert.equal(page.includes(sentence), path !== '', path)
+      assert.ok(page.includes(sentence), path)
+    }
+  })
+
+  test("Why? in a client's row explains its newest refusal, however much was let through since, under whatever rule", async (t) => {
+    const { request, app, clock } = await startWithStaff(t, provider, { isStaff: () => true })
+    const { client } = app.smartRateLimit
+    const now = clock.now()
+    const login = { key: `rule:login:${IP}`, client: `ip:${IP}`, ruleName: 'login', path: '/login' }
+    await logEvents(client, { ...login, allowed: 3, blocked: 2, atMs: now - 40 * 3_600_000 })
+    await logEvents(client, { ...login, path: '/', allowed: 60, atMs: now - 40 * 3_600_000 + 1 })
+    await logEvents(client, { key: `ip:${IP}`, path: '/', allowed: 60, atMs: now - 1_000 })
+    const sentence = 'At 2026-01-13 20:00:00 UTC this request was refused: 5 of 3 by login.'
+    for (const page of ['', '?by=requests', '?path=/login', '?days=90', '?days=30&rule=login']) {
+      const fields = await explanationLink(request, page)
+      assert.equal(fields.path, '/login', page)
+      assert.ok(withoutTimes(mainOf((await request(pageOf(fields))).text)).includes(sentence), page)
     }
   })
 

@@ -1,9 +1,17 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { ListedClient } from '../../../src/reports/dashboard-clients.js'
+import type { LatestRequest } from '../../../src/reports/latest-requests.js'
 import { groupNeighbours } from '../../../src/staff/dashboard/neighbours.js'
 
-function listed(client: string, over_limit: number, paths: readonly string[] = ['/']): ListedClient {
+const REQUEST: LatestRequest = { id: 1, method: 'GET', path: '/', at_ms: 0, allowed: false }
+
+function listed(
+  client: string,
+  over_limit: number,
+  paths: readonly string[] = ['/'],
+  seen: Partial<LatestRequest> = {},
+): ListedClient {
   const [path = '/'] = paths
   const counts = { requests: 10 * over_limit, over_limit, would_be: 1, denied: 0 }
   const bars = [{ start_ms: 0, over_limit, denied: 1 }]
@@ -12,7 +20,7 @@ function listed(client: string, over_limit: number, paths: readonly string[] = [
     ...counts,
     policies: [{ policy: 'login', ...counts }],
     paths,
-    request: { method: 'GET', path },
+    request: { ...REQUEST, path, ...seen },
     bar_ms: 60_000,
     bars,
   }
@@ -22,8 +30,8 @@ test('three clients of one network are one row, which goes before a client that 
   const rows = groupNeighbours(
     [
       listed('user:1007', 50),
-      listed('ip:203.0.113.10', 20, ['/a', '/b']),
-      listed('ip:203.0.113.11', 20, ['/b', '/c', '/d']),
+      listed('ip:203.0.113.10', 20, ['/a', '/b'], { at_ms: 9, allowed: true }),
+      listed('ip:203.0.113.11', 20, ['/b', '/c', '/d'], { id: 2, at_ms: 5 }),
       listed('ip:203.0.113.12', 20),
     ],
     'refused',
@@ -38,8 +46,9 @@ test('three clients of one network are one row, which goes before a client that 
   )
   assert.deepEqual(rows[0]?.bars, [{ start_ms: 0, over_limit: 60, denied: 3 }])
   assert.deepEqual(rows[0]?.paths, ['/a', '/b', '/c'])
-  assert.deepEqual(rows[0]?.why, { client: 'ip:203.0.113.10', method: 'GET', path: '/a' })
-  assert.deepEqual(rows[1]?.why, { client: 'user:1007', method: 'GET', path: '/' })
+  // The newest refusal of all, not the newest request.
+  assert.deepEqual(rows[0]?.why, { ...REQUEST, client: 'ip:203.0.113.11', path: '/b', id: 2, at_ms: 5 })
+  assert.deepEqual(rows[1]?.why, { ...REQUEST, client: 'user:1007' })
   assert.deepEqual(rows[0]?.policies, [{ policy: 'login', requests: 600, over_limit: 60, would_be: 3, denied: 0 }])
 })
 
