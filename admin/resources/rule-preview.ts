@@ -1,7 +1,7 @@
 import type { ActionRequest } from 'adminjs'
 import { RuleValidationError } from '../../src/ground/errors.js'
 import { RULES } from '../../src/rules/rule.js'
-import { previewRule, suggestForRule } from '../../src/staff/dashboard/entries/rule-checks.js'
+import { previewRule, suggestForRule } from '../../src/staff/dashboard/rules/rule-checks.js'
 import type { PanelAction } from './actions.js'
 import type { ResourceDependencies } from './resource.js'
 

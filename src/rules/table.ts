@@ -6,6 +6,7 @@ import {
   type Description,
   defaultsFor,
   type Entry,
+  type Extent,
   type FieldTable,
   fieldEntries,
   type Kind,
@@ -111,6 +112,31 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
     return true
   }
 
+  /**
+   * Sets fields of rows by one statement. The fields are valid whatever the others of their rows are.
+   *
+   * @param ids of at most some ten thousand rows
+   * @throws RuleValidationError with a message for every wrong field
+   */
+  *setFields(ids: readonly number[], values: Values): SqlWork<void> {
+    if (ids.length === 0) return
+    const { table, fields } = this.#description
+    this.#validate(values, 'part')
+    const names = fieldEntries(fields).filter(([name]) => name in values)
+    const columns = this.#columns(names)
+    yield* runStatement(
+      `UPDATE ${this.dialect.table(table)} AS stored
+       SET ${columns.map(({ column, value }) => `${column} = ${value}`).join(', ')} FROM ${this.dialect.jsonRows()}
+       WHERE ${this.dialect.isOneOf('stored.id', '$4', 'bigint')}`,
+      [
+        JSON.stringify([storedValues(names, storedFields(fields, values))]),
+        this.#nowMs,
+        changeToken(),
+        JSON.stringify(ids),
+      ],
+    )
+  }
+
   /** Creates or replaces valid rows by one statement. */
   *write(entries: readonly Entry<Table>[]): SqlWork<void> {
     if (entries.length === 0) return
@@ -159,7 +185,7 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
     ])
   }
 
-  #validate(values: Values, extent: 'new' | 'stored'): void {
+  #validate(values: Values, extent: Extent): void {
     const errors = this.#description.errors(values, extent, this.#nowMs)
     if (Object.keys(errors).length > 0) throw new RuleValidationError(errors, [], this.#description.entity)
   }

@@ -19,7 +19,7 @@ import { clientHref, searchHref } from './links.js'
 import { readLogState } from './log-state.js'
 import type { PageRoutes } from './page-routes.js'
 import { isFollowing, isScript, readClientView, withoutStyle } from './requested-view.js'
-import { findRulePages } from './rule-links.js'
+import { findRulePages } from './rules/rule-links.js'
 import { searchContext } from './search-page.js'
 import { SharedReports } from './shared-reports.js'
 

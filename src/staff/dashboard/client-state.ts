@@ -11,7 +11,7 @@ import { actorText, SOURCES } from './changes/changes-page.js'
 import { formatCount, spanWords, toMoment, visible } from './format.js'
 import { EVERY_PATH, spellSeen } from './override-actions.js'
 import { actorWords, effectWords, endWords, isBan } from './override-words.js'
-import type { RulePageLinks } from './rule-links.js'
+import type { RulePageLinks } from './rules/rule-links.js'
 import { toOutcomes } from './stack.js'
 import { trialFor } from './trials.js'
 

@@ -4,7 +4,7 @@ import { clampedIsoTime } from '../../reports/report.js'
 import type { RequestedTrial } from '../shell/request-query.js'
 import { formatCount, formatTime, toMoment, visible } from './format.js'
 import { clientHref, type KeptView } from './links.js'
-import type { RulePageLinks } from './rule-links.js'
+import type { RulePageLinks } from './rules/rule-links.js'
 
 /** The methods that the form offers; any other one can be in the address of the page. */
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']

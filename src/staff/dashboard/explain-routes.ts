@@ -9,7 +9,7 @@ import { visible } from './format.js'
 import { trialFields } from './links.js'
 import type { PageRoutes } from './page-routes.js'
 import { readClientView } from './requested-view.js'
-import { findRulePages } from './rule-links.js'
+import { findRulePages } from './rules/rule-links.js'
 import { parseHeaders } from './trials.js'
 
 /** Below 2^53. */

@@ -34,7 +34,7 @@ import { offenderContext } from './offender-page.js'
 import { registerOverrideRoutes } from './overrides/override-routes.js'
 import { commonClient, panelLinks } from './panel-links.js'
 import { isFollowing, isScript, readClientView, requestedView, withoutStyle } from './requested-view.js'
-import { registerRuleRoutes } from './rule-routes.js'
+import { registerRuleRoutes } from './rules/rule-routes.js'
 import { SharedReports } from './shared-reports.js'
 
 const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such page.', 404)

@@ -22,12 +22,6 @@ export function toDays(given: string): number {
   return Math.min(Math.max(days, 1), MAX_DAYS)
 }
 
-/** Returns the requested page of a list: the nearest of 1 to the last one, and 1 unless it is a number. */
-export function requestedPageNumber(request: FastifyRequest, last: number): number {
-  const text = lastParameter(request, 'page').trim()
-  return WHOLE_NUMBER.test(text) ? Math.min(Math.max(Number(text), 1), last) : 1
-}
-
 /** Returns the requested key, empty when it is missing. */
 export function requestedKey(request: FastifyRequest): string {
   return lastParameter(request, 'key')

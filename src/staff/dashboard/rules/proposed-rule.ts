@@ -1,8 +1,8 @@
 /** A rule for the requests of a filter, as the form of the panel shows it first. */
 
-import { parseRate } from '../../limiter/rate.js'
-import type { SuggestedRates } from '../../reports/suggested-rates.js'
-import { RESERVED_NAMES } from '../../rules/field-values.js'
+import { parseRate } from '../../../limiter/rate.js'
+import type { SuggestedRates } from '../../../reports/suggested-rates.js'
+import { RESERVED_NAMES } from '../../../rules/field-values.js'
 
 /** The most characters of a pattern, and of a priority's number. */
 const MAX_PATTERN_LENGTH = 255

@@ -1,7 +1,7 @@
-import type { Internals } from '../../plugin/internals.js'
-import { RULES } from '../../rules/rule.js'
-import { fromDatabase } from '../shell/staff-errors.js'
-import { ruleHref } from './links.js'
+import type { Internals } from '../../../plugin/internals.js'
+import { RULES } from '../../../rules/rule.js'
+import { fromDatabase } from '../../shell/staff-errors.js'
+import { ruleHref } from '../links.js'
 
 /** The pages of rules, by their names; other policies have none. */
 export type RulePageLinks = ReadonlyMap<string, string>

@@ -5,8 +5,8 @@ import type { Values } from '../../../rules/description.js'
 import { requiredPrefix } from '../../../rules/patterns/required-text.js'
 import type { RuleCandidate } from '../../../rules/rule.js'
 import { drawPreview } from '../chart.js'
+import type { FormCheck } from '../entries/entry-form-routes.js'
 import { formatCount, formatRequests, visible } from '../format.js'
-import type { FormCheck } from './entry-form-routes.js'
 
 /** What the checks read. */
 export interface RuleReports {

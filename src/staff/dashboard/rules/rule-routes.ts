@@ -1,0 +1,56 @@
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { SqlValue } from '../../../database/dialect.js'
+import { windowFor } from '../../../reports/report-window.js'
+import { suggestedRates } from '../../../reports/suggested-rates.js'
+import { readTraffic } from '../../../reports/traffic.js'
+import { readSomeEntries } from '../../../rules/read-entries.js'
+import { RULES } from '../../../rules/rule.js'
+import { requestedDays, requestedFilter } from '../../shell/request-query.js'
+import { fromDatabase } from '../../shell/staff-errors.js'
+import { requireActor } from '../../shell/staff-member.js'
+import { staffRoute } from '../../shell/staff-routes.js'
+import { registerEntryForm } from '../entries/entry-form-routes.js'
+import { newRuleHref, ruleHref } from '../links.js'
+import type { PageRoutes } from '../page-routes.js'
+import { proposeRule } from './proposed-rule.js'
+import { ruleChecks } from './rule-checks.js'
+import { registerRuleList, ruleSwitch } from './rule-list-routes.js'
+import { RULE_LIST } from './rules-page.js'
+
+/** Registers the list of rules, the page of a rule, and the way there from a filter of the dashboard. */
+export function registerRuleRoutes(routes: PageRoutes): void {
+  const { app, internals, read } = routes
+  const { database } = internals
+  const readRules = (rest: string, parameters: readonly SqlValue[]) =>
+    fromDatabase(readSomeEntries(database, RULES, rest, parameters))
+
+  /** Leads to the form: computed when it is asked for, since the suggestion reads single events. */
+  async function openRuleForm(request: FastifyRequest, reply: FastifyReply) {
+    requireActor(request, 'writeRules')
+    const { rule, path, method } = requestedFilter(request)
+    if (rule !== undefined && path === undefined && method === undefined) {
+      const [stored] = await readRules('WHERE name = $1', [rule])
+      if (stored !== undefined) return reply.redirect(ruleHref(rule))
+    }
+    const days = requestedDays(request)
+    const filter = { rule, path, method }
+    const suggested = await read(suggestedRates({ ...filter, days }))
+    const traffic = await read(async (snapshot) => readTraffic(snapshot, windowFor({ days }, snapshot.nowMs), filter))
+    const deciding = new Set(traffic.flatMap(({ rule_name }) => (rule_name === '' ? [] : [rule_name])))
+    const rules = (await readRules('', [])).map(({ entry }) => entry)
+    const fields = proposeRule({ path, method, suggested, rules, deciding, routedPath: internals.routedPath })
+    return reply.redirect(newRuleHref(fields))
+  }
+
+  registerRuleList(routes)
+  registerEntryForm(routes, {
+    description: RULES,
+    name: 'rule',
+    list: RULE_LIST,
+    listTitle: 'Rules',
+    right: 'writeRules',
+    checks: ruleChecks(app.smartRateLimit),
+    beside: ruleSwitch,
+  })
+  app.get('/rule-form', staffRoute('rule-form'), openRuleForm)
+}

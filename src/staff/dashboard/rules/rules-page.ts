@@ -1,0 +1,251 @@
+import { DAY_MS } from '../../../ground/time/clock.js'
+import type { CodeLimit } from '../../../http/code-limits.js'
+import { NO_TRAFFIC } from '../../../reports/breakdown.js'
+import type { RuleActivity } from '../../../reports/traffic.js'
+import { isInForce as isInTime } from '../../../rules/validity.js'
+import { formatCount, toMoment, visible } from '../format.js'
+import { ruleHref } from '../links.js'
+import { type LogState, logNotices, logsOnlyBlocked } from '../log-state.js'
+import {
+  isNarrowed,
+  type ListedRule,
+  RULE_EFFECTS,
+  RULE_ORDERS,
+  RULE_STATES,
+  type RuleListing,
+  type RuleOrder,
+  type RulePage,
+} from './list-rules.js'
+
+export const RULE_LIST = 'rules.html'
+
+/** What the list is asked to show. */
+export interface RuleListView {
+  readonly listing: RuleListing
+  readonly page: number
+  /** Whether all boxes of the page are ticked. */
+  readonly isTicked: boolean
+}
+
+/** Reads what the list is asked to show; a parameter that means nothing is as if it were not there. */
+export function readRuleListView(field: (name: string) => string): RuleListView {
+  const oneOf = <Value extends string>(values: readonly Value[], text: string) => values.find((value) => value === text)
+  const order = field('order')
+  const page = field('page').trim()
+  return {
+    listing: {
+      text: field('q').trim(),
+      state: oneOf(RULE_STATES, field('state')),
+      effect: oneOf(RULE_EFFECTS, field('effect')),
+      order: oneOf(RULE_ORDERS, order.replace(/^-/, '')),
+      isDescending: order.startsWith('-'),
+    },
+    page: /^\d{1,9}$/.test(page) ? Number(page) : 1,
+    isTicked: field('tick') === 'all',
+  }
+}
+
+/** Returns the parameters of a view that `readRuleListView` reads, without those that are as by default. */
+export function ruleListEntries({ listing, page }: Pick<RuleListView, 'listing' | 'page'>): [string, string][] {
+  const { text, state = '', effect = '', order, isDescending } = listing
+  const entries: [string, string][] = [
+    ['q', text],
+    ['state', state],
+    ['effect', effect],
+    ['order', order === undefined ? '' : `${isDescending ? '-' : ''}${order}`],
+    ['page', page === 1 ? '' : String(page)],
+  ]
+  return entries.filter(([, value]) => value !== '')
+}
+
+export function ruleListHref(view: Pick<RuleListView, 'listing' | 'page'>): string {
+  const spelled = new URLSearchParams(ruleListEntries(view)).toString()
+  return spelled === '' ? RULE_LIST : `${RULE_LIST}?${spelled}`
+}
+
+/** What who looks at the list may do with it. */
+export interface RuleListRights {
+  /** Of the forms; undefined where there are none. */
+  readonly token: string | undefined
+  /** Whether that is more than to switch rules. */
+  readonly mayWrite: boolean
+}
+
+/** A priority that was typed into the list and is not saved. */
+export interface TypedPriority {
+  readonly text: string
+  readonly problem: string | undefined
+}
+
+interface RulesView extends RuleListRights {
+  readonly view: RuleListView
+  readonly page: RulePage
+  readonly codeLimits: readonly CodeLimit[]
+  readonly activity: RuleActivity
+  /** By the ids of the rules. */
+  readonly typed: ReadonlyMap<number, TypedPriority>
+}
+
+const WEEK_MS = 7 * DAY_MS
+const SETTINGS: Readonly<Record<CodeLimit['setting'], string>> = {
+  rateLimits: 'middleware.rateLimits',
+  defaultRate: 'middleware.defaultRate',
+  ceiling: 'middleware.ceiling',
+  route: 'limit() or config',
+}
+const STATE_TEXTS: Readonly<Record<(typeof RULE_STATES)[number], string>> = {
+  on: 'On',
+  off: 'Off',
+  'in-force': 'In force',
+  'not-yet': 'Not yet in force',
+  over: 'Over',
+}
+const EFFECT_TEXTS: Readonly<Record<(typeof RULE_EFFECTS)[number], string>> = {
+  blocks: 'Refuses',
+  counts: 'Counts only',
+}
+/** The columns in their order; the first click on a number shows the highest. */
+const COLUMNS: readonly { readonly order: RuleOrder; readonly text: string; readonly isNumber: boolean }[] = [
+  { order: 'name', text: 'Rule', isNumber: false },
+  { order: 'pathPattern', text: 'Target', isNumber: false },
+  { order: 'rate', text: 'Rate', isNumber: false },
+  { order: 'priority', text: 'Priority', isNumber: true },
+  { order: 'isActive', text: 'State', isNumber: false },
+  { order: 'matched', text: 'Matched, 24 h', isNumber: true },
+  { order: 'refused', text: 'Refused, 24 h', isNumber: true },
+]
+
+/** Returns the context of `rules.hbs`. */
+export function rulesContext(
+  { view, page, codeLimits, activity, typed, token, mayWrite }: RulesView,
+  log: LogState,
+  nowMs: number,
+) {
+  const { enabled, logEvents, useDynamicRules } = log.switches
+  const isWhole = enabled && logEvents !== false && !logsOnlyBlocked(log)
+  const unruled = activity.today.get('')?.total ?? 0
+  const { listing } = view
+  const { number, pageCount, found, total } = page
+  const shown = { listing, page: number }
+  return {
+    page: {
+      title: 'Rules',
+      subtitle: 'Rate limits',
+      notices: logNotices(log, true),
+      rules_off: !useDynamicRules,
+      filter: filterControls(listing),
+      columns: COLUMNS.map((column) => columnHead(column, listing)),
+      is_empty: total === 0,
+      ordered: listing.order !== undefined,
+      token,
+      may_write: token !== undefined && mayWrite,
+      kept: ruleListEntries(shown).map(([name, value]) => ({ name, value })),
+      found: {
+        count: found,
+        text: isNarrowed(listing) ? `${formatCount(found)} of ${formatCount(total)} rules` : countRules(total),
+        // What is done to all of them is for a list that somebody has narrowed.
+        all: isNarrowed(listing) && found > 0 ? (found === 1 ? 'the one' : `all ${formatCount(found)}`) : undefined,
+        tick_href: view.isTicked ? ruleListHref(shown) : withTicks(ruleListHref(shown)),
+        is_ticked: view.isTicked,
+      },
+      rules: page.rules.map((rule) => {
+        const { total, blocked } = activity.today.get(rule.name) ?? NO_TRAFFIC
+        const { text, problem } = typed.get(rule.id) ?? { text: String(rule.priority), problem: undefined }
+        return {
+          id: rule.id,
+          name: shownText(rule.name),
+          href: ruleHref(String(rule.name)),
+          pattern: shownText(rule.pathPattern),
+          method: shownText(rule.method),
+          condition: shownText(rule.condition),
+          rate: shownText(rule.rate),
+          priority: rule.priority,
+          typed: text,
+          problem,
+          hits: formatCount(total),
+          refused: formatCount(blocked),
+          ...state(rule, nowMs),
+          is_on: Boolean(rule.isActive),
+          counts_only: !rule.block,
+          idle: isWhole && isInForce(rule, nowMs) && !activity.active.has(rule.name) ? idle(rule, nowMs) : undefined,
+        }
+      }),
+      pages: pageCount === 1 ? undefined : pageLinks(shown, pageCount),
+      code_limits: codeLimits.map(({ policy, rate, setting, routes }) => ({
+        policy: visible(policy),
+        rate: rate ?? 'a function of the request',
+        setting: SETTINGS[setting],
+        routes: routes.map(visible),
+      })),
+      unruled: `In the last 24 hours no rule matched ${formatCount(unruled)} of the logged requests.`,
+      now: toMoment(nowMs),
+    },
+  }
+}
+
+/** Returns a text of a row, into which raw SQL may have written something else. */
+function shownText(value: unknown): string {
+  return visible(String(value))
+}
+
+export function countRules(count: number): string {
+  return count === 1 ? '1 rule' : `${formatCount(count)} rules`
+}
+
+function withTicks(href: string): string {
+  return `${href}${href.includes('?') ? '&' : '?'}tick=all`
+}
+
+function filterControls(listing: RuleListing) {
+  const { text, state, effect } = listing
+  const options = <Value extends string>(texts: Readonly<Record<Value, string>>, chosen: Value | undefined) =>
+    Object.entries<string>(texts).map(([value, label]) => ({ value, label, selected: value === chosen }))
+  const kept = ruleListEntries({ listing, page: 1 }).filter(([name]) => name === 'order')
+  return {
+    text,
+    states: options(STATE_TEXTS, state),
+    effects: options(EFFECT_TEXTS, effect),
+    kept: kept.map(([name, value]) => ({ name, value })),
+    clear_href: isNarrowed(listing)
+      ? ruleListHref({ listing: { ...listing, text: '', state: undefined, effect: undefined }, page: 1 })
+      : undefined,
+  }
+}
+
+function columnHead({ order, text, isNumber }: (typeof COLUMNS)[number], listing: RuleListing) {
+  const isCurrent = listing.order === order
+  const isDescending = isCurrent ? !listing.isDescending : isNumber
+  return {
+    text,
+    is_number: isNumber,
+    href: ruleListHref({ listing: { ...listing, order, isDescending }, page: 1 }),
+    sorted: isCurrent ? (listing.isDescending ? 'descending' : 'ascending') : undefined,
+    arrow: isCurrent ? (listing.isDescending ? '↓' : '↑') : undefined,
+  }
+}
+
+function pageLinks({ listing, page }: Pick<RuleListView, 'listing' | 'page'>, pageCount: number) {
+  const href = (number: number) =>
+    number < 1 || number > pageCount ? undefined : ruleListHref({ listing, page: number })
+  return {
+    text: `Page ${formatCount(page)} of ${formatCount(pageCount)}`,
+    previous_href: href(page - 1),
+    next_href: href(page + 1),
+  }
+}
+
+function isInForce({ isActive, startsAt, endsAt }: ListedRule, nowMs: number): boolean {
+  return Boolean(isActive) && isInTime({ startsAtMs: startsAt, endsAtMs: endsAt }, nowMs)
+}
+
+function state(rule: ListedRule, nowMs: number) {
+  if (!rule.isActive) return { state: 'Off', tone: 'no' }
+  if (isInForce(rule, nowMs)) return { state: 'In force', tone: 'allowed' }
+  const isOver = rule.endsAt !== null && rule.endsAt <= nowMs
+  return { state: isOver ? 'Over' : 'Not yet', tone: 'no' }
+}
+
+function idle({ createdAt, startsAt }: ListedRule, nowMs: number): string {
+  const since = Math.max(createdAt, startsAt ?? 0)
+  return since <= nowMs - WEEK_MS ? 'Matched nothing for 7 days' : 'Matched nothing so far'
+}
