@@ -34,8 +34,8 @@ export function isRefusing(ceiling: Ceiling, { address, nowMs }: CheckedRequest)
 }
 
 /**
- * Counts a request against the ceiling, and checks it. Once it is known that the ceiling refuses an address, the store is
- * asked for no other limit: a client that makes up keys would have a counter for each of them.
+ * Counts a request against the ceiling, checks it, and returns the decision that holds. Once it is known that the ceiling
+ * refuses an address, the store is asked for no other limit: a client that makes up keys would have a counter for each.
  *
  * @param check asks the limit that decides
  */
@@ -44,7 +44,7 @@ export function checkUnderCeiling<Dependencies>(
   checked: CheckedRequest,
   ceiling: Ceiling,
   check: (dependencies: Dependencies, checked: CheckedRequest) => Decision | Promise<Decision>,
-): CheckedRequest | Promise<CheckedRequest> {
+): Decision | Promise<Decision> {
   const { address, cost, nowMs, waitedMs, limit } = checked
   const standing = ceiling.standing(address)
   const ceilingCheck = { key: standing.client.counter, policy: ceiling.limit.policy, cost: Math.min(1, cost) }
@@ -68,16 +68,15 @@ function decideWith(
   standing: Standing,
   decision: Decision | undefined,
   ofAddress: Decision,
-): CheckedRequest {
+): Decision {
   if (!ofAddress.allowed && !ofAddress.unavailable) standing.refusedUntilMs = checked.nowMs + ofAddress.resetMs
   if (decision !== undefined) {
-    checked.decision = decision
-    if (ofAddress.allowed) return checked
-    if (checked.isRefused) {
+    if (ofAddress.allowed) return decision
+    if (checked.limit.block && !decision.allowed) {
       const { nowMs } = checked
       if (refusalMs(decision) >= refusalMs(ofAddress)) {
         checked.outlasted = { limit: ceiling.limit, client: standing.client, decision: ofAddress, nowMs }
-        return checked
+        return decision
       }
       checked.overruled = { limit: checked.limit, client: checked.client, decision, nowMs }
       checked.outlasted = checked.overruled
@@ -85,6 +84,5 @@ function decideWith(
   }
   checked.limit = ceiling.limit
   checked.client = standing.client
-  checked.decision = ofAddress
-  return checked
+  return ofAddress
 }

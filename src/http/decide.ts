@@ -12,6 +12,7 @@ import {
   DENIED_LIMIT,
   type InForce,
   type Limit,
+  type LimitBan,
   TOO_LONG_LIMIT,
 } from './checked-request.js'
 import type { ClientAddress } from './client-address.js'
@@ -63,19 +64,21 @@ export interface DecideDependencies {
 
 type Decided = CheckedRequest | Promise<CheckedRequest>
 
+/** Goes on with a request when the answer that it waits for is there. */
+type Proceed<Answer> = (dependencies: DecideDependencies, checked: CheckedRequest, answer: Answer) => Decided
+
 /**
  * Decides about a request, in the order of the functions below. Each of them ends with an answer that may be late, and
- * the next one goes on at once where it is not.
+ * the next one goes on at once where it is not. V8 inlines them up to a size: what few requests need is apart.
  */
 export function decide(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
-  const { request } = checked
   checked.nowMs = dependencies.now()
-  checked.address = dependencies.address(request)
-  const { ceiling } = dependencies
-  const isBeyond = ceiling !== undefined && isRefusing(ceiling, checked)
+  checked.address = dependencies.address(checked.request)
   const inForce = dependencies.inForce(checked.nowMs, checked.waitedMs)
-  if (inForce instanceof Promise) return afterWait(dependencies, checked, inForce, findUser)
-  return isBeyond ? unremembered(findUser, dependencies, checked, inForce) : findUser(dependencies, checked, inForce)
+  if (inForce instanceof Promise) return later(dependencies, checked, inForce, findUser, true)
+  return dependencies.ceiling === undefined
+    ? findUser(dependencies, checked, inForce)
+    : underCeiling(dependencies, checked, inForce, findUser)
 }
 
 function findUser(dependencies: DecideDependencies, checked: CheckedRequest, inForce: InForce): Decided {
@@ -90,12 +93,9 @@ function findUser(dependencies: DecideDependencies, checked: CheckedRequest, inF
 
 /** Exempts a request, or finds its limit. Refusals go first: the deny list, then overrides, then the allow list. */
 function findLimit(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
-  const { request, path, nowMs, address } = checked
+  const { address } = checked
   const { rules, overrides } = checked.inForce
-  if (overrides.size > 0) {
-    checked.override = overrides.find(address.plain, userText(checked.user), path, nowMs, address.pseudonym, checked)
-    if (address.relay !== null) denyAsRelay(checked, address.relay)
-  }
+  if (overrides.size > 0) findOverride(checked)
   const { override } = checked
   if (address.listed === 'deny') return findClient(dependencies, checked, DENIED_LIMIT)
   if (override === null) return findClient(dependencies, checked, TOO_LONG_LIMIT)
@@ -105,7 +105,7 @@ function findLimit(dependencies: DecideDependencies, checked: CheckedRequest): D
   }
   const ofOverride = override && dependencies.overrideLimit(override)
   if (ofOverride) return findClient(dependencies, checked, ofOverride)
-  let rule = rules.size === 0 ? undefined : rules.match(path, request.method, nowMs, checked)
+  let rule = rules.size === 0 ? undefined : rules.match(checked.path, checked.request.method, checked.nowMs, checked)
   if (rule?.condition !== undefined) rule = dependencies.chooseRule(checked)
   if (rule === null) return findClient(dependencies, checked, TOO_LONG_LIMIT)
   const limit = (rule && dependencies.ruleLimit(rule)) ?? dependencies.staticLimit(checked)
@@ -114,10 +114,14 @@ function findLimit(dependencies: DecideDependencies, checked: CheckedRequest): D
     : findClient(dependencies, checked, limit)
 }
 
-/** Denies what a denied proxy forwards. */
-function denyAsRelay(checked: CheckedRequest, { plain, pseudonym }: ClientAddress): void {
-  const override = checked.inForce.overrides.find(plain, null, checked.path, checked.nowMs, pseudonym, checked)
-  if (override === null || override?.effect === 'deny') checked.override = override
+/** Finds the override of a request. What a denied proxy forwards is denied. */
+function findOverride(checked: CheckedRequest): void {
+  const { address, user, path, nowMs } = checked
+  const { overrides } = checked.inForce
+  checked.override = overrides.find(address.plain, userText(user), path, nowMs, address.pseudonym, checked)
+  if (address.relay === null) return
+  const ofRelay = overrides.find(address.relay.plain, null, path, nowMs, address.relay.pseudonym, checked)
+  if (ofRelay === null || ofRelay?.effect === 'deny') checked.override = ofRelay
 }
 
 function findClient(dependencies: DecideDependencies, checked: CheckedRequest, limit: Limit): Decided {
@@ -127,7 +131,7 @@ function findClient(dependencies: DecideDependencies, checked: CheckedRequest, l
 }
 
 function check(dependencies: DecideDependencies, checked: CheckedRequest, client: LimitClient): Decided {
-  const { limit, cost, nowMs } = checked
+  const { limit, cost } = checked
   checked.client = client
   // Denials count against nothing. What is too long is no denial of the client, and counts against its ceiling.
   if (limit.isDenial && (limit !== TOO_LONG_LIMIT || dependencies.ceiling === undefined)) return checked
@@ -136,47 +140,40 @@ function check(dependencies: DecideDependencies, checked: CheckedRequest, client
     policy: limit.policy,
     cost: limit.cost === 1 ? cost : chargedCost(cost, limit.cost),
   }
-  if (limit.ban !== null) {
-    const isBanned = limit.ban.isBanned(client)
-    return isBanned instanceof Promise
-      ? afterWait(dependencies, checked, inTimeLeft(dependencies, checked, isBanned, false), askUnlessBanned)
-      : askUnlessBanned(dependencies, checked, isBanned)
-  }
-  if (limit.awaitsEnd || dependencies.ceiling !== undefined) return ask(dependencies, checked)
-  const { waitedMs } = checked
-  const decision = limit.block
-    ? dependencies.checkLeased(checked.check, nowMs, waitedMs)
-    : dependencies.check(checked.check, nowMs, waitedMs)
-  if (decision instanceof Promise) return afterWait(dependencies, checked, decision, keepDecision)
-  checked.decision = decision
-  return checked
+  if (limit.ban !== null) return askUnlessBanned(dependencies, checked, limit.ban)
+  return limit.awaitsEnd ? askAfterWrites(dependencies, checked) : ask(dependencies, checked)
 }
 
 /** Denies a client that this process has just banned: what is in force may not have the ban yet. */
-function askUnlessBanned(dependencies: DecideDependencies, checked: CheckedRequest, isBanned: boolean): Decided {
-  const { ban } = checked.limit
-  return isBanned && ban !== null ? findClient(dependencies, checked, ban.denial) : ask(dependencies, checked)
+function askUnlessBanned(dependencies: DecideDependencies, checked: CheckedRequest, ban: LimitBan): Decided {
+  const isBanned = ban.isBanned(checked.client)
+  if (!(isBanned instanceof Promise)) return denyOrAsk(dependencies, checked, isBanned)
+  return later(dependencies, checked, inTimeLeft(dependencies, checked, isBanned, false), denyOrAsk, true)
+}
+
+function denyOrAsk(dependencies: DecideDependencies, checked: CheckedRequest, isBanned: boolean): Decided {
+  const { ban, awaitsEnd } = checked.limit
+  if (isBanned && ban !== null) return findClient(dependencies, checked, ban.denial)
+  return awaitsEnd ? askAfterWrites(dependencies, checked) : ask(dependencies, checked)
 }
 
 /** Waits for pending writes before any limit is checked, so that a ceiling is checked in the same round trip. */
-function ask(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
-  const { limit, client } = checked
-  const late = limit.awaitsEnd ? dependencies.pendingWrites(client.counter) : undefined
-  return late === undefined
-    ? askNow(dependencies, checked)
-    : afterWait(dependencies, checked, inTimeLeft(dependencies, checked, late, undefined), askNow)
+function askAfterWrites(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
+  const late = dependencies.pendingWrites(checked.client.counter)
+  if (late === undefined) return ask(dependencies, checked)
+  return later(dependencies, checked, inTimeLeft(dependencies, checked, late, undefined), ask, true)
 }
 
-function askNow(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
+/** Asks the limiter. */
+function ask(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
   const { ceiling } = dependencies
-  if (ceiling !== undefined) {
-    const decided = checkUnderCeiling(dependencies, checked, ceiling, askLimit)
-    return decided instanceof Promise ? afterWait(dependencies, checked, decided, keepDecided) : decided
-  }
-  const decision = askLimit(dependencies, checked)
-  return decision instanceof Promise
-    ? afterWait(dependencies, checked, decision, keepDecision)
-    : keepDecision(dependencies, checked, decision)
+  const decision =
+    ceiling === undefined
+      ? askLimit(dependencies, checked)
+      : checkUnderCeiling(dependencies, checked, ceiling, askLimit)
+  if (decision instanceof Promise) return later(dependencies, checked, decision, keepDecision, true)
+  checked.decision = decision
+  return checked
 }
 
 function askLimit(dependencies: DecideDependencies, checked: CheckedRequest): Decision | Promise<Decision> {
@@ -187,52 +184,39 @@ function askLimit(dependencies: DecideDependencies, checked: CheckedRequest): De
   return limit.block ? dependencies.checkLeased(check, nowMs, waitedMs) : dependencies.check(check, nowMs, waitedMs)
 }
 
-function keepDecision(_dependencies: DecideDependencies, checked: CheckedRequest, decision: Decision): CheckedRequest {
+function keepDecision(_: DecideDependencies, checked: CheckedRequest, decision: Decision): CheckedRequest {
   checked.decision = decision
   return checked
 }
 
-function keepDecided(
-  _dependencies: DecideDependencies,
-  _checked: CheckedRequest,
-  decided: CheckedRequest,
-): CheckedRequest {
-  return decided
-}
-
-/** Goes on with a late answer: nothing is remembered of what a request makes up that its ceiling refuses. */
+/** Goes on with an answer: nothing is remembered of what a request makes up that its ceiling refuses. */
 function underCeiling<Answer>(
   dependencies: DecideDependencies,
   checked: CheckedRequest,
   answer: Answer,
-  proceed: (dependencies: DecideDependencies, checked: CheckedRequest, answer: Answer) => Decided,
+  proceed: Proceed<Answer>,
 ): Decided {
   const { ceiling } = dependencies
   const isBeyond = ceiling !== undefined && isRefusing(ceiling, checked)
   return isBeyond ? unremembered(proceed, dependencies, checked, answer) : proceed(dependencies, checked, answer)
 }
 
-/** A function of its own: its closure would cost an allocation also where nothing is late. */
+/**
+ * Goes on with a late answer. A function of its own: its closure would cost an allocation also where nothing is late.
+ *
+ * @param isStored whether the store or the database answers: a request waits for all of that no longer than for one
+ */
 function later<Answer>(
   dependencies: DecideDependencies,
   checked: CheckedRequest,
   late: Promise<Answer>,
-  proceed: (dependencies: DecideDependencies, checked: CheckedRequest, answer: Answer) => Decided,
-): Promise<CheckedRequest> {
-  return late.then((answer) => underCeiling(dependencies, checked, answer, proceed))
-}
-
-/** Does the same for what the store or the database answers. A request waits for all of that no longer than for one. */
-function afterWait<Answer>(
-  dependencies: DecideDependencies,
-  checked: CheckedRequest,
-  late: Promise<Answer>,
-  proceed: (dependencies: DecideDependencies, checked: CheckedRequest, answer: Answer) => Decided,
+  proceed: Proceed<Answer>,
+  isStored = false,
 ): Promise<CheckedRequest> {
   const startMs = performance.now()
   return late.then((answer) => {
-    checked.waitedMs += performance.now() - startMs
-    return proceed(dependencies, checked, answer)
+    if (isStored) checked.waitedMs += performance.now() - startMs
+    return underCeiling(dependencies, checked, answer, proceed)
   })
 }
 

@@ -11,8 +11,6 @@ import { REPLY, type RequestWithReply } from './request-reply.js'
 export interface RequestCosts {
   /** Whether all of them cost 1, as far as is known. */
   readonly areOne: boolean
-  /** How many of the next requests may be those of a route that is not known, and has a cost. */
-  unexamined: number
   /** Returns what a request costs; 0 where it is exempt. */
   costFor(checked: CheckedRequest): number
 }
@@ -65,24 +63,17 @@ export function createOnRequest(dependencies: HookDependencies) {
   const { costs } = dependencies
   return function onRequest(request: RequestWithReply, reply: FastifyReply, done: HookHandlerDoneFunction): void {
     const marked: DecidedRequest = request
-    const decidedBy = marked[DECIDED_BY]
-    if (decidedBy?.includes(dependencies)) {
-      if (!request.is404) dependencies.warnOfTwice?.()
+    if (marked[DECIDED_BY] && hasDecided(dependencies, marked)) {
       done()
       return
     }
-    marked[DECIDED_BY] = decidedBy ? [...decidedBy, dependencies] : byThisHook
+    marked[DECIDED_BY] ??= byThisHook
     request[REPLY] = reply
     const checked = new CheckedRequest(request, dependencies.path(request))
     checked.waitedMs = marked[WAITED] ?? 0
     let decided: ReturnType<Decide> = checked
     try {
-      let isOne = costs.areOne
-      if (isOne && costs.unexamined > 0) {
-        costs.unexamined--
-        isOne = request.routeOptions.config.smartRateLimit === undefined
-      }
-      if (!isOne) checked.cost = costs.costFor(checked)
+      if (!costs.areOne) checked.cost = costs.costFor(checked)
       if (checked.cost > 0) decided = dependencies.decide(dependencies, checked)
       else checked.isExempt = true
     } catch (error) {
@@ -92,6 +83,17 @@ export function createOnRequest(dependencies: HookDependencies) {
     if (decided instanceof Promise) finishLater(dependencies, checked, decided, reply, done)
     else finish(dependencies, checked, reply, done)
   }
+}
+
+/** Returns whether this hook has decided about a request; else adds it to those that have. */
+function hasDecided(dependencies: HookDependencies, marked: DecidedRequest): boolean {
+  const decidedBy = marked[DECIDED_BY] ?? []
+  if (decidedBy.includes(dependencies)) {
+    if (!marked.is404) dependencies.warnOfTwice?.()
+    return true
+  }
+  marked[DECIDED_BY] = [...decidedBy, dependencies]
+  return false
 }
 
 /** A function of its own: its closures would cost an allocation also where the decision is not late. */
