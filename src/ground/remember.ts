@@ -84,10 +84,11 @@ export function rememberClients<Value>(
   bytesOf?: (value: Value) => number,
 ): (text: string) => Value {
   const memory = new ClientMemory<Value>()
+  const { values } = memory
   return function remembering(text) {
-    const known = memory.values.get(text)
+    const known = values.get(text)
     // A known value takes one lookup, unless it is undefined.
-    if (known !== undefined || memory.values.has(text)) return known as Value
+    if (known !== undefined || values.has(text)) return known as Value
     const value = compute(text)
     return memory.keep(text, value, bytesOf?.(value))
   }

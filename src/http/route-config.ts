@@ -84,7 +84,7 @@ export class RouteCosts implements RequestCosts {
   /** The costs in the check of preflights by a hook of their route. */
   readonly late: RequestCosts = {
     areOne: false,
-    costFor: (checked) => (isCheckedLate(checked.request) ? this.#costFor(checked) : 0),
+    costFor: (checked) => this.costFor(checked, true),
   }
 
   constructor(options: RouteCostOptions) {
@@ -92,8 +92,14 @@ export class RouteCosts implements RequestCosts {
     this.#mayBeExempt = !options.skipsNothing
   }
 
-  costFor(checked: CheckedRequest): number {
-    return isCheckedLate(checked.request) ? 0 : this.#costFor(checked)
+  /** @param isLate whether a hook of the route checks */
+  costFor(checked: CheckedRequest, isLate = false): number {
+    if (isCheckedLate(checked.request) !== isLate) return 0
+    const mayDiffer = this.#differ || this.#unexamined > 0
+    if (this.#unexamined > 0) this.#unexamined--
+    const cost = mayDiffer ? this.#routeCost(checked.request) : 1
+    this.areOne = !(this.#differ || this.#mayBeExempt || this.#unexamined > 0)
+    return cost === 0 || this.#options.isSkipped(checked) ? 0 : cost
   }
 
   /** @throws InvalidSettingError for an invalid config of a route */
@@ -114,14 +120,6 @@ export class RouteCosts implements RequestCosts {
     if (typeof cost !== 'number') return
     const limited = rateFor(url)
     if (limited) validateCostUnder(COST, cost, limited.setting, limited.rate)
-  }
-
-  #costFor(checked: CheckedRequest): number {
-    const mayDiffer = this.#differ || this.#unexamined > 0
-    if (this.#unexamined > 0) this.#unexamined--
-    const cost = mayDiffer ? this.#routeCost(checked.request) : 1
-    this.areOne = !(this.#differ || this.#mayBeExempt || this.#unexamined > 0)
-    return cost === 0 || this.#options.isSkipped(checked) ? 0 : cost
   }
 
   #routeCost(request: FastifyRequest): number {
