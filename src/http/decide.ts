@@ -131,7 +131,7 @@ function findClient(dependencies: DecideDependencies, checked: CheckedRequest, l
 }
 
 function check(dependencies: DecideDependencies, checked: CheckedRequest, client: LimitClient): Decided {
-  const { limit, cost } = checked
+  const { limit, cost, nowMs, waitedMs } = checked
   checked.client = client
   // Denials count against nothing. What is too long is no denial of the client, and counts against its ceiling.
   if (limit.isDenial && (limit !== TOO_LONG_LIMIT || dependencies.ceiling === undefined)) return checked
@@ -140,43 +140,51 @@ function check(dependencies: DecideDependencies, checked: CheckedRequest, client
     policy: limit.policy,
     cost: limit.cost === 1 ? cost : chargedCost(cost, limit.cost),
   }
-  if (limit.ban !== null) return askUnlessBanned(dependencies, checked, limit.ban)
-  return limit.awaitsEnd ? askAfterWrites(dependencies, checked) : ask(dependencies, checked)
-}
-
-/** Denies a client that this process has just banned: what is in force may not have the ban yet. */
-function askUnlessBanned(dependencies: DecideDependencies, checked: CheckedRequest, ban: LimitBan): Decided {
-  const isBanned = ban.isBanned(checked.client)
-  if (!(isBanned instanceof Promise)) return denyOrAsk(dependencies, checked, isBanned)
-  return later(dependencies, checked, inTimeLeft(dependencies, checked, isBanned, false), denyOrAsk, true)
-}
-
-function denyOrAsk(dependencies: DecideDependencies, checked: CheckedRequest, isBanned: boolean): Decided {
-  const { ban, awaitsEnd } = checked.limit
-  if (isBanned && ban !== null) return findClient(dependencies, checked, ban.denial)
-  return awaitsEnd ? askAfterWrites(dependencies, checked) : ask(dependencies, checked)
-}
-
-/** Waits for pending writes before any limit is checked, so that a ceiling is checked in the same round trip. */
-function askAfterWrites(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
-  const late = dependencies.pendingWrites(checked.client.counter)
-  if (late === undefined) return ask(dependencies, checked)
-  return later(dependencies, checked, inTimeLeft(dependencies, checked, late, undefined), ask, true)
-}
-
-/** Asks the limiter. */
-function ask(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
-  const { ceiling } = dependencies
-  const decision =
-    ceiling === undefined
-      ? askLimit(dependencies, checked)
-      : checkUnderCeiling(dependencies, checked, ceiling, askLimit)
+  if (limit.ban !== null) return awaitBan(dependencies, checked, limit.ban)
+  if (limit.awaitsEnd || dependencies.ceiling !== undefined) return awaitWrites(dependencies, checked)
+  const decision = limit.block
+    ? dependencies.checkLeased(checked.check, nowMs, waitedMs)
+    : dependencies.check(checked.check, nowMs, waitedMs)
   if (decision instanceof Promise) return later(dependencies, checked, decision, keepDecision, true)
   checked.decision = decision
   return checked
 }
 
-function askLimit(dependencies: DecideDependencies, checked: CheckedRequest): Decision | Promise<Decision> {
+/** Denies a client that this process has just banned: what is in force may not have the ban yet. */
+function awaitBan(dependencies: DecideDependencies, checked: CheckedRequest, ban: LimitBan): Decided {
+  const isBanned = ban.isBanned(checked.client)
+  return isBanned instanceof Promise
+    ? later(dependencies, checked, inTimeLeft(dependencies, checked, isBanned, false), denyBanned, true)
+    : denyBanned(dependencies, checked, isBanned)
+}
+
+function denyBanned(dependencies: DecideDependencies, checked: CheckedRequest, isBanned: boolean): Decided {
+  const { ban } = checked.limit
+  return isBanned && ban !== null ? findClient(dependencies, checked, ban.denial) : awaitWrites(dependencies, checked)
+}
+
+/** Waits for pending writes before any limit is checked, so that a ceiling is checked in the same round trip. */
+function awaitWrites(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
+  const { limit, client } = checked
+  const late = limit.awaitsEnd ? dependencies.pendingWrites(client.counter) : undefined
+  return late === undefined
+    ? checkAll(dependencies, checked)
+    : later(dependencies, checked, inTimeLeft(dependencies, checked, late, undefined), checkAll, true)
+}
+
+/** Checks the limit, and the ceiling where there is one. */
+function checkAll(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
+  const { ceiling } = dependencies
+  const decision =
+    ceiling === undefined
+      ? checkLimit(dependencies, checked)
+      : checkUnderCeiling(dependencies, checked, ceiling, checkLimit)
+  return decision instanceof Promise
+    ? later(dependencies, checked, decision, keepDecision, true)
+    : keepDecision(dependencies, checked, decision)
+}
+
+function checkLimit(dependencies: DecideDependencies, checked: CheckedRequest): Decision | Promise<Decision> {
   const { limit, check, nowMs, waitedMs } = checked
   if (limit.isDenial) return DENIED
   if (limit.takesPermits) return dependencies.takePermits(checked)

@@ -11,6 +11,8 @@ import { REPLY, type RequestWithReply } from './request-reply.js'
 export interface RequestCosts {
   /** Whether all of them cost 1, as far as is known. */
   readonly areOne: boolean
+  /** How many of the next requests may be those of a route that is not known, and has a cost. */
+  unexamined: number
   /** Returns what a request costs; 0 where it is exempt. */
   costFor(checked: CheckedRequest): number
 }
@@ -73,7 +75,12 @@ export function createOnRequest(dependencies: HookDependencies) {
     checked.waitedMs = marked[WAITED] ?? 0
     let decided: ReturnType<Decide> = checked
     try {
-      if (!costs.areOne) checked.cost = costs.costFor(checked)
+      let isOne = costs.areOne
+      if (isOne && costs.unexamined > 0) {
+        costs.unexamined--
+        isOne = request.routeOptions.config.smartRateLimit === undefined
+      }
+      if (!isOne) checked.cost = costs.costFor(checked)
       if (checked.cost > 0) decided = dependencies.decide(dependencies, checked)
       else checked.isExempt = true
     } catch (error) {

@@ -75,40 +75,35 @@ export class RouteCosts implements RequestCosts {
   readonly #costs = new Map<unknown, CostFunction>([[false, () => 0]])
   /** Whether some route has a cost. A flag, since Fastify creates the options of a route anew each time they are read. */
   #differ = false
-  /** Whether requests may be exempt whatever their routes have: by their paths, or as preflights. */
-  #mayBeExempt: boolean
-  #unexamined = EXAMINED
-  areOne = false
+  areOne: boolean
+  unexamined = EXAMINED
   /** The number of routes that have a cost, so far. */
   count = 0
   /** The costs in the check of preflights by a hook of their route. */
   readonly late: RequestCosts = {
     areOne: false,
+    unexamined: 0,
     costFor: (checked) => this.costFor(checked, true),
   }
 
   constructor(options: RouteCostOptions) {
     this.#options = options
-    this.#mayBeExempt = !options.skipsNothing
+    this.areOne = options.skipsNothing
   }
 
   /** @param isLate whether a hook of the route checks */
   costFor(checked: CheckedRequest, isLate = false): number {
     if (isCheckedLate(checked.request) !== isLate) return 0
-    const mayDiffer = this.#differ || this.#unexamined > 0
-    if (this.#unexamined > 0) this.#unexamined--
+    const mayDiffer = this.#differ || this.unexamined > 0
+    if (this.unexamined > 0) this.unexamined--
     const cost = mayDiffer ? this.#routeCost(checked.request) : 1
-    this.areOne = !(this.#differ || this.#mayBeExempt || this.#unexamined > 0)
     return cost === 0 || this.#options.isSkipped(checked) ? 0 : cost
   }
 
   /** @throws InvalidSettingError for an invalid config of a route */
   noteRoute({ config, url }: RouteOptions): void {
     const own = config?.smartRateLimit
-    if (config && isMarkedLate(config)) {
-      this.#mayBeExempt = true
-      this.areOne = false
-    }
+    if (config && isMarkedLate(config)) this.areOne = false
     if (own === undefined) return
     if (!isConfigLimit(own)) this.#noteDifference()
     if (own === false) return
