@@ -14,6 +14,7 @@ import { knownMember } from './staff-member.js'
 /** The partials of pages, by the names of their templates. */
 const PARTIALS = [
   'as-of',
+  'change-list',
   'changes',
   'chart',
   'client-actions',

@@ -149,4 +149,40 @@ forEachDatabase((provider) => {
     )
     assert.equal((await get('rule.html')).status, 403)
   })
+
+  test('the page of a rule tells its history, and reverts a change by one button', async (t) => {
+    const { submit, get, follow, open, app } = await openForms(t, provider)
+    await submit('rule.html', LOGIN)
+    await submit('rule.html?named=login', { rate: '7/m' })
+    await submit('rule.html?named=login', { name: 'sign-in' })
+    const page = await open('rule.html?named=sign-in')
+    const sentences = [...page.text.matchAll(/<b><bdi>alice<\/bdi><\/b> <bdi>([^<]*)<\/bdi>/g)].map(
+      ([, text = '']) => text,
+    )
+    assert.deepEqual(sentences.map(readable), [
+      'renamed rule login to sign-in',
+      'changed the rate of rule login from 5/m to 7/m',
+      'created rule login with path pattern ^/login and rate 5/m',
+    ])
+    const [, id = ''] =
+      /name="id" value="(\d+)">(?:\s*<input[^>]*>)*\s*<button aria-label="Revert: changed the rate/.exec(page.text) ??
+      []
+    const reverted = await page.submit({ id, entity: 'rule', name: 'sign-in' }, {}, 'change-revert')
+    assert.match((await follow(reverted)).text, /The change of login was reverted\./)
+    const rule = await app.smartRateLimit.client.rateLimitRule.findUniqueOrThrow({ where: { name: 'sign-in' } })
+    assert.equal(rule.rate, '5/m')
+    // A name that is wrong, or taken, is of the rule that is open all the same.
+    const wrong = await submit('rule.html?named=sign-in', { name: 'default' })
+    assert.match(wrong.text, /<h1 class="key"><bdi>sign-in<\/bdi>/)
+    assert.match(wrong.text, /renamed rule login to sign-in/)
+    assert.doesNotMatch((await get('rule.html')).text, /id="history"/)
+  })
+
+  test('a viewer reads the history of a rule, and reverts nothing', async (t) => {
+    const { get, app } = await openForms(t, provider, 'viewer')
+    await app.smartRateLimit.client.rateLimitRule.create({ data: LOGIN })
+    const { text } = await get('rule.html?named=login')
+    assert.match(text, /created rule login with/)
+    assert.doesNotMatch(text, /change-revert|>Revert</)
+  })
 })

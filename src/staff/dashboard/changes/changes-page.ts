@@ -102,7 +102,8 @@ function options(labels: Readonly<Record<string, string>>, selected: string) {
   return Object.entries(labels).map(([value, label]) => ({ value, label, selected: value === selected }))
 }
 
-function changeRow(change: Change, may_revert: boolean) {
+/** Returns a change as `change-list.hbs` shows it. */
+export function changeRow(change: Change, may_revert: boolean) {
   const { id, changedAt, actor, source, entity, name, action } = change
   const { sentence, fields } = describeChange(change)
   const isOneField = action === 'update' && fields.length === 1

@@ -36,7 +36,7 @@ export interface EntryForm<Table extends FieldTable, Identity extends keyof Tabl
    */
   readonly checks: Readonly<Record<string, FormCheck>>
   /** Returns what the page of a stored row shows beside the form. */
-  readonly beside?: (request: FastifyRequest, reply: FastifyReply, row: ShownRow) => object
+  readonly beside?: (request: FastifyRequest, reply: FastifyReply, row: IdentifiedEntry<Table>) => Promise<object>
 }
 
 export interface FormCheck {
@@ -44,16 +44,10 @@ export interface FormCheck {
   readonly run: (values: Values) => Promise<object>
 }
 
-interface ShownRow {
-  readonly id: number
-  readonly version: string
-  readonly values: Values
-}
-
 /** What a page shows: a stored row, or what was typed. */
-interface Shown {
-  /** Undefined for a new row. */
-  readonly id: number | undefined
+interface Shown<Table extends FieldTable> {
+  /** As it is stored; undefined for a new row. */
+  readonly row: IdentifiedEntry<Table> | undefined
   readonly version: string
   readonly values: Values
   readonly errors: FieldErrors
@@ -103,12 +97,12 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
   async function showForm(request: FastifyRequest, reply: FastifyReply) {
     const row = await findRequested(request)
     if (row !== undefined) {
-      return send(request, reply, { id: row.id, version: entryVersion(row.entry), values: row.entry, errors: {} })
+      return send(request, reply, { row, version: entryVersion(row.entry), values: row.entry, errors: {} })
     }
     requireActor(request, right)
     const given = readFields(fields, (field) => lastParameter(request, field) || undefined, clock.now())
     const values = { ...defaultsFor(fields), ...given }
-    return send(request, reply, { id: undefined, version: '', values, errors: {} })
+    return send(request, reply, { row: undefined, version: '', values, errors: {} })
   }
 
   async function takeForm(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
@@ -116,12 +110,12 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
     const idText = form?.get('id') ?? ''
     const id = idText === '' ? undefined : toId(idText)
     const version = form?.get('version') ?? ''
-    const stored = id === undefined ? undefined : await findById(id)
-    if (id !== undefined && stored === undefined) throw new MissingEntryError()
+    const row = id === undefined ? undefined : await findById(id)
+    if (id !== undefined && row === undefined) throw new MissingEntryError()
     // A box comes after a hidden field that says what it means when it is not ticked.
     const typed = readFields(fields, (field) => form?.getAll(field).at(-1), clock.now())
-    const values = { ...(stored?.entry ?? defaultsFor(fields)), ...typed }
-    const shown = { id, version, values, errors: {} }
+    const values = { ...(row?.entry ?? defaultsFor(fields)), ...typed }
+    const shown = { row, version, values, errors: {} }
     const action = form?.get('do') ?? ''
     try {
       const check = checks[action]
@@ -142,7 +136,7 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
       if (outcome === 'stale') {
         return refuse(request, reply, {
           ...shown,
-          version: stored === undefined ? '' : entryVersion(stored.entry),
+          version: row === undefined ? '' : entryVersion(row.entry),
           problem: `Nothing was saved: the ${entity} was changed since you opened it. What you typed is below; save again to replace the other change.`,
         })
       }
@@ -168,30 +162,35 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
     })
   }
 
-  function refuse(request: FastifyRequest, reply: FastifyReply, shown: Shown) {
+  function refuse(request: FastifyRequest, reply: FastifyReply, shown: Shown<Table>) {
     reply.code(400)
     return send(request, reply, shown)
   }
 
-  function send(request: FastifyRequest, reply: FastifyReply, { id, version, values, errors, problem, beside }: Shown) {
+  async function send(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { row, version, values, errors, problem, beside }: Shown<Table>,
+  ) {
     const actor = actorWith(request, right)
-    const subject = id === undefined ? `New ${entity}` : visible(String(values[identityField] ?? ''))
+    const stored: Values = row?.entry ?? {}
+    const subject = row === undefined ? `New ${entity}` : visible(String(stored[identityField] ?? ''))
     return pages.send(reply, 'entry-form', {
       page: {
         title: subject,
         subtitle: 'Rate limits',
         list,
         list_title: kind.listTitle,
-        id,
+        id: row?.id,
         version,
         token: actor === undefined ? undefined : issueFormToken(request, reply, actor),
         read_only: actor === undefined,
-        is_new: id === undefined,
+        is_new: row === undefined,
         entity,
         groups: formGroups(fields, values, errors),
         checks: Object.entries(checks).map(([value, { text }]) => ({ value, text })),
         problem: problem ?? problemOf(errors),
-        ...(id !== undefined && kind.beside?.(request, reply, { id, version, values })),
+        ...(row !== undefined && (await kind.beside?.(request, reply, row))),
         ...beside,
         now: toMoment(clock.now()),
       },

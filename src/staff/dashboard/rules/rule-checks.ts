@@ -108,7 +108,9 @@ function describeSuggestion(suggested: SuggestedRates, path: string, method: str
 }
 
 function offerRates({ per_minute, per_hour }: SuggestedRates): OfferedRate[] {
-  return [...per_minute, ...per_hour].map(({ rate, percentile, refused_clients, refused_requests }: SuggestedRate) => ({
+  // Of several percentiles with one rate the last one says the most.
+  const distinct = new Map([...per_minute, ...per_hour].map((suggested) => [suggested.rate, suggested]))
+  return [...distinct.values()].map(({ rate, percentile, refused_clients, refused_requests }: SuggestedRate) => ({
     rate,
     percentile,
     clients: formatCount(refused_clients),

@@ -7,11 +7,12 @@ import { leaveNotice, takeNotice } from '../../shell/notice-cookie.js'
 import { lastParameter } from '../../shell/request-query.js'
 import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
-import { actorWith, may, requireMay } from '../../shell/staff-member.js'
+import { actorWith, requireMay } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
 import { newRuleHref } from '../links.js'
 import { readLogState } from '../log-state.js'
 import type { PageRoutes } from '../page-routes.js'
+import { rulePage } from './beside-rule.js'
 import { listRules } from './list-rules.js'
 import {
   actOnRules,
@@ -130,33 +131,6 @@ export function registerRuleList({ app, internals, pages, read }: PageRoutes): v
     scope.post<{ Body: StaffForm }>('/rules-bulk', staffRoute('rules-bulk'), actOnSeveral)
     scope.post<{ Body: StaffForm }>('/rule-switch', staffRoute('rule-switch'), changeSome)
   })
-}
-
-/** Returns the page of a rule, which its notices are about. */
-function rulePage(id: number): string {
-  return `rule.html?id=${id}`
-}
-
-/** Returns what the page of a stored rule shows beside its fields, for those who may not write them. */
-export function ruleSwitch(
-  request: FastifyRequest,
-  reply: FastifyReply,
-  { id, values }: { readonly id: number; readonly values: Readonly<Record<string, unknown>> },
-) {
-  const actor = may(request, 'writeRules') ? undefined : actorWith(request, RIGHT)
-  const isActive = values.isActive === true
-  return {
-    result: takeNotice(request, reply, rulePage(id)),
-    switch:
-      actor === undefined
-        ? undefined
-        : {
-            id,
-            token: issueFormToken(request, reply, actor),
-            button: isActive ? 'off' : 'on',
-            text: isActive ? 'Disable' : 'Enable',
-          },
-  }
 }
 
 /** Returns the priorities that differ from those that the page showed. */

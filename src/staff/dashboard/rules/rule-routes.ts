@@ -12,9 +12,10 @@ import { staffRoute } from '../../shell/staff-routes.js'
 import { registerEntryForm } from '../entries/entry-form-routes.js'
 import { newRuleHref, ruleHref } from '../links.js'
 import type { PageRoutes } from '../page-routes.js'
+import { besideRule } from './beside-rule.js'
 import { proposeRule } from './proposed-rule.js'
 import { ruleChecks } from './rule-checks.js'
-import { registerRuleList, ruleSwitch } from './rule-list-routes.js'
+import { registerRuleList } from './rule-list-routes.js'
 import { RULE_LIST } from './rules-page.js'
 
 /** Registers the list of rules, the page of a rule, and the way there from a filter of the dashboard. */
@@ -50,7 +51,7 @@ export function registerRuleRoutes(routes: PageRoutes): void {
     listTitle: 'Rules',
     right: 'writeRules',
     checks: ruleChecks(app.smartRateLimit),
-    beside: ruleSwitch,
+    beside: besideRule(database),
   })
   app.get('/rule-form', staffRoute('rule-form'), openRuleForm)
 }

@@ -1,0 +1,51 @@
+/** What the page of a rule shows beside its fields: its switch, for those who may do no more, and its history. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { Database } from '../../../database/database.js'
+import { listChanges } from '../../../rules/history/history.js'
+import type { IdentifiedEntry } from '../../../rules/read-entries.js'
+import type { RULE_FIELDS } from '../../../rules/rule-fields.js'
+import { takeNotice } from '../../shell/notice-cookie.js'
+import { issueFormToken } from '../../shell/staff-actions.js'
+import { fromDatabase } from '../../shell/staff-errors.js'
+import { actorWith } from '../../shell/staff-member.js'
+import { changeRow, changesHref } from '../changes/changes-page.js'
+
+/** Further changes are on a page of their own. */
+const MAX_CHANGES = 10
+
+/** Returns the address of a rule's page, which its notices are about. */
+export function rulePage(id: number): string {
+  return `rule.html?id=${id}`
+}
+
+/** Creates the function that returns what the page of a stored rule shows beside its fields. */
+export function besideRule(database: Database) {
+  return async function readBeside(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    { id, entry }: IdentifiedEntry<typeof RULE_FIELDS>,
+  ) {
+    const name = String(entry.name)
+    const changes = await fromDatabase(listChanges(database, name, { entity: 'rule', limit: MAX_CHANGES }))
+    const mayWrite = actorWith(request, 'writeRules') !== undefined
+    return {
+      result: takeNotice(request, reply, rulePage(id)),
+      switch: mayWrite ? undefined : switchForm(request, reply, id, entry.isActive),
+      changes: changes.map((change) => changeRow(change, mayWrite)),
+      changes_href: changesHref('rule', name),
+      // Reverting a change leads to the page of all of them.
+      kept: Object.entries({ entity: 'rule', name }).map(([field, value]) => ({ name: field, value })),
+    }
+  }
+}
+
+function switchForm(request: FastifyRequest, reply: FastifyReply, id: number, isActive: boolean) {
+  const actor = actorWith(request, 'switchRules')
+  if (actor === undefined) return undefined
+  return {
+    id,
+    token: issueFormToken(request, reply, actor),
+    button: isActive ? 'off' : 'on',
+    text: isActive ? 'Disable' : 'Enable',
+  }
+}
