@@ -50,7 +50,7 @@ export function homePage(
         name: visible(name),
         refused: refusedWords(over_limit, denied),
         // Its page has the actions.
-        href: dashboard === undefined ? undefined : `${dashboard}${clientHref(name, DAYS)}`,
+        href: dashboard === undefined ? undefined : `${dashboard}${clientHref(name, { days: DAYS })}`,
         ...(dashboard === undefined &&
           mayBlock && { block: panelLinks(mount, name, overrideClientFor(name), clock.now()).block }),
       })),

@@ -1,5 +1,5 @@
 /*
- * Shows times in the reader's time zone, with UTC on hover, and brings a page that follows up to date, without a flicker:
+ * Shows times in the reader's time zone, with UTC on hover, leads to the time that is dragged over in a chart, and brings a page that follows up to date, without a flicker:
  * it asks for the page again when there is a newer report, and changes what differs. What is focused, open, scrolled or
  * typed in stays. Only a page that is seen asks.
  */
@@ -74,6 +74,10 @@
       caption.textContent = wordsFor(caption.textContent)
     }
     for (const chart of page.querySelectorAll('svg[data-step]')) labelAxis(chart)
+    for (const range of page.querySelectorAll('[data-since]')) {
+      const [from, until] = [range.dataset.since, range.dataset.until].map((iso) => onClock(Date.parse(iso)).join(' '))
+      range.title = `${from.slice(0, 16)} – ${until.slice(0, 16)} in ${timeZone}`
+    }
     for (const utc of page.querySelectorAll('.utc')) utc.remove()
     for (const zone of page.querySelectorAll('.zone')) {
       zone.textContent = `. Times are in ${timeZone}; point at one to see it in UTC.`
@@ -81,6 +85,68 @@
   }
 
   localize(document)
+
+  /** A part of a chart that is being dragged over. */
+  let drag
+
+  /** Returns the bars of a chart between two places of the pointer, in milliseconds. */
+  function barsBetween({ chart, plot, fromX }, toX) {
+    const { left, width } = plot.getBoundingClientRect()
+    const [from, length, bar] = ['from', 'length', 'bar'].map((name) => Number(chart.dataset[name]))
+    const at = (x) => Math.max(0, Math.min(1, (x - left) / width)) * length
+    const [first, last] = [fromX, toX].map(at).sort((one, other) => one - other)
+    const sinceMs = Math.min(length - bar, Math.floor(first / bar) * bar)
+    const untilMs = Math.max(sinceMs + bar, Math.ceil(last / bar) * bar)
+    return { from, length, sinceMs, untilMs }
+  }
+
+  /** Shows which bars are dragged over. */
+  function mark(x) {
+    const { length, sinceMs, untilMs } = barsBetween(drag, x)
+    drag.shown ??= drag.plot.appendChild(document.createElementNS('http://www.w3.org/2000/svg', 'rect'))
+    const attributes = { class: 'dragged', x: sinceMs, width: untilMs - sinceMs, height: 1 }
+    for (const [name, value] of Object.entries(attributes)) {
+      drag.shown.setAttribute(name, name === 'class' ? value : `${(100 * value) / (name === 'height' ? 1 : length)}%`)
+    }
+  }
+
+  function endDrag() {
+    drag?.shown?.remove()
+    drag = undefined
+  }
+
+  document.addEventListener('pointerdown', (event) => {
+    const chart = event.target.closest?.('svg[data-range]')
+    const plot = chart?.querySelector('.plot')
+    if (plot === undefined || plot === null || event.button !== 0 || event.pointerType === 'touch') return
+    drag = { chart, plot, fromX: event.clientX }
+  })
+  document.addEventListener('pointermove', (event) => {
+    // A click moves a little, too.
+    if (drag !== undefined && (drag.shown || Math.abs(event.clientX - drag.fromX) > 5)) mark(event.clientX)
+  })
+  document.addEventListener('pointerup', (event) => {
+    if (drag?.shown === undefined) return endDrag()
+    const { from, sinceMs, untilMs } = barsBetween(drag, event.clientX)
+    const address = new URL(drag.chart.dataset.range, location.href)
+    const spell = (ms) => `${new Date(from + ms).toISOString().slice(0, 16)}Z`
+    address.searchParams.set('since', spell(sinceMs))
+    address.searchParams.set('until', spell(untilMs))
+    endDrag()
+    // Not the bar at which it ends.
+    const stop = (click) => click.preventDefault()
+    addEventListener('click', stop, { capture: true, once: true })
+    setTimeout(() => removeEventListener('click', stop, { capture: true }))
+    location.assign(address)
+  })
+  document.addEventListener('pointercancel', endDrag)
+  document.addEventListener('keydown', ({ key }) => {
+    if (key === 'Escape') endDrag()
+  })
+  // Browsers would drag the link of a bar.
+  document.addEventListener('dragstart', (event) => {
+    if (event.target.closest?.('svg[data-range]')) event.preventDefault()
+  })
 
   const bar = document.getElementById('live')
   const state = document.getElementById('live-state')
@@ -164,7 +230,7 @@
 
   async function follow() {
     if (document.hidden) return
-    if (isMarking()) return wait(1_000)
+    if (isMarking() || drag !== undefined) return wait(1_000)
     try {
       const answer = await fetch(bar.dataset.source, { headers: { accept: 'text/html' } })
       if (answer.status === 401 || answer.status === 403) {
@@ -176,7 +242,7 @@
       const newer = page.getElementById('live')
       if (!answer.ok || newer === null) throw new Error(`The server answered ${answer.status}`)
       localize(page)
-      if (!isMarking()) {
+      if (!isMarking() && drag === undefined) {
         for (const part of parts) {
           const its = page.querySelector(`[data-part="${part.dataset.part}"]`)
           if (its !== null) change(part, its)

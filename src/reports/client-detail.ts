@@ -77,8 +77,15 @@ export interface ClientBar extends ClientCounts {
 
 const MAX_PATHS = 20
 
-/** Reports on one client. A client that is not in the log is no error: it has zeros, nulls and empty lists. */
-export function clientDetail({ client, recent = 50, ...options }: ClientDetailOptions): Report<ClientDetail> {
+/**
+ * Reports on one client. A client that is not in the log is no error: it has zeros, nulls and empty lists.
+ *
+ * @param onlyRefused whether paths and events are listed by what was refused, and only those with refusals
+ */
+export function clientDetail(
+  { client, recent = 50, ...options }: ClientDetailOptions,
+  onlyRefused = false,
+): Report<ClientDetail> {
   if (typeof client !== 'string') {
     throw new InvalidSettingError(`Option "client" is ${String(client)}: give a client such as ip:203.0.113.7`)
   }
@@ -89,10 +96,12 @@ export function clientDetail({ client, recent = 50, ...options }: ClientDetailOp
     const stored = storable(toLogged(snapshot, spelled), MAX_KEY_LENGTH)
     // The empty client stands for all those that the log does not know.
     const isTheirs = stored === '' ? () => 'false' : await clientCondition(snapshot, stored, window)
+    const isListed: ClientCondition = (parameters) =>
+      onlyRefused ? `${isTheirs(parameters)} AND NOT allowed` : isTheirs(parameters)
     const [bars, by_path, recent_events, overrides] = await Promise.all([
       readBars(snapshot, isTheirs, window),
-      readPaths(snapshot, isTheirs),
-      readRecentEvents(snapshot, isTheirs, recent),
+      readPaths(snapshot, isTheirs, onlyRefused),
+      readRecentEvents(snapshot, isListed, recent),
       readClientOverrides(snapshot, [stored, spelled]),
     ])
     const seen = (moment: 'first_ms' | 'last_ms', choose: (...times: number[]) => number) =>
@@ -183,12 +192,18 @@ async function readStanding(
   return last ?? { count: 0, limit: 0 }
 }
 
-function readPaths({ query, dialect }: LogSnapshot, isTheirs: ClientCondition): Promise<ClientPath[]> {
+function readPaths(
+  { query, dialect }: LogSnapshot,
+  isTheirs: ClientCondition,
+  onlyRefused: boolean,
+): Promise<ClientPath[]> {
   const parameters = new Parameters()
+  const measure = onlyRefused ? 'SUM(over_limit + denied)' : 'SUM(requests)'
   return query<ClientPath>(
     `SELECT path, ${CLIENT_SUMS} FROM (
        SELECT path, ${clientEventCounts()} FROM ${dialect.table('rate_limit_event')} WHERE ${isTheirs(parameters)}
-     ) AS counted GROUP BY path ORDER BY SUM(requests) DESC, ${dialect.bytewise('path')} LIMIT ${MAX_PATHS}`,
+     ) AS counted GROUP BY path HAVING ${measure} > 0
+     ORDER BY ${measure} DESC, ${dialect.bytewise('path')} LIMIT ${MAX_PATHS}`,
     parameters.values,
   )
 }

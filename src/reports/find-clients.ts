@@ -17,6 +17,7 @@ import { type EventFilter, filtered, inRange, type Parameters, type ReportFilter
 import { duringPeriod, readSplit } from './logged-events.js'
 import { type LogSnapshot, type Report, toLogged, validateAtLeastOne } from './report.js'
 import { type ReportWindow, toWindow, type WindowOptions, windowFor } from './report-window.js'
+import { type ClientMeasure, measureOf } from './top-clients.js'
 
 /** A client that a search text may mean. */
 export interface FoundClient extends ClientCounts {
@@ -31,6 +32,8 @@ interface FindClientsOptions extends WindowOptions {
   readonly text: string
   /** The most clients to return: a whole number, 1 or more; 20 unless given. */
   readonly limit?: number | undefined
+  /** With `refused` only clients are returned that were refused anything, the most first; `requests` unless given. */
+  readonly by?: ClientMeasure | undefined
 }
 
 /** How many of the latest events of a key are read, and how many clients of a network are looked at. */
@@ -41,7 +44,12 @@ const MAX_NEIGHBOURS = 1_000
  * Finds the clients that a text may mean: `203.0.113.50`, `ip:203.0.113.50`, `user:7`, `7`, `2001:db8::1`,
  * `203.0.113.0/24`, `rule:login:203.0.113.50`. Those that it spells are first, then those with the most requests.
  */
-export function findClients({ text, limit = 20, ...options }: FindClientsOptions): Report<readonly FoundClient[]> {
+export function findClients({
+  text,
+  limit = 20,
+  by = 'requests',
+  ...options
+}: FindClientsOptions): Report<readonly FoundClient[]> {
   if (typeof text !== 'string') {
     throw new InvalidSettingError(`Option "text" is ${String(text)}: give a client such as 203.0.113.7`)
   }
@@ -59,11 +67,11 @@ export function findClients({ text, limit = 20, ...options }: FindClientsOptions
     const counts = await readClientCounts(snapshot, windowFor(window, snapshot.nowMs), names)
     return names
       .map((client) => ({ client, is_exact: exact.has(client), ...sumRequests(counts.get(client) ?? []) }))
-      .filter(({ is_exact, requests }) => is_exact || requests > 0)
+      .filter((its) => its.is_exact || measureOf(its, by) > 0)
       .toSorted(
         (one, other) =>
           Number(other.is_exact) - Number(one.is_exact) ||
-          other.requests - one.requests ||
+          measureOf(other, by) - measureOf(one, by) ||
           compareBytes(one.client, other.client),
       )
       .slice(0, limit)

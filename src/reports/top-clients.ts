@@ -62,6 +62,11 @@ export async function countClients(
   })
 }
 
+/** Returns what clients are ranked by. */
+export function measureOf({ requests, over_limit, denied }: ClientCounts, by: ClientMeasure): number {
+  return by === 'requests' ? requests : over_limit + denied
+}
+
 /** @throws InvalidSettingError for anything but `refused` and `requests` */
 export function validateMeasure(by: string): void {
   if (Object.hasOwn(RANKINGS, by)) return

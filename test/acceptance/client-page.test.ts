@@ -62,10 +62,10 @@ forEachDatabase((provider) => {
     const text = withoutTimes(opened.text)
     assert.equal(opened.status, 200)
     const numbers = Object.fromEntries(
-      Array.from(text.matchAll(/<dt>(?:<svg.*?<\/svg>)?([^<]+)<\/dt><dd>([\d,]+)/gs), ([, label, value]) => [
-        label,
-        value,
-      ]),
+      Array.from(
+        text.matchAll(/<dt>(?:<a[^>]*><svg.*?<\/svg>)?([^<]+)(?:<\/a>)?<\/dt><dd>([\d,]+)/gs),
+        ([, label, value]) => [label, value],
+      ),
     )
     assert.deepEqual(numbers, {
       Requests: '10',

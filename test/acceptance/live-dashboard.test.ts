@@ -135,7 +135,7 @@ forEachDatabase((provider) => {
 
     assert.deepEqual([before['Block rate'], before.Denied], ['10.0%', '0'])
     assert.deepEqual([Requests, over, would, Denied, rate], ['40', '1', '0', '30', '10.0%'])
-    assert.match(text, /<li><svg[^>]*>.*?<\/svg>Denied <b>30<\/b>/)
+    assert.match(text, /<a class="series"[^>]*><svg[^>]*>.*?<\/svg>Denied <b>30<\/b>/)
     assert.match(text, /aria-label="40 requests, 1 \(10\.0%\) of them over the limit, 30 denied\./)
     assert.match(text, /<rect class="part denied"/)
     assert.match(section(text, 'paths'), /data-label="Denied">30</)
@@ -161,7 +161,7 @@ forEachDatabase((provider) => {
     await client.rateLimitOverride.create({ data: { client: 'ip:192.0.2.9', effect: 'deny' } })
     const text = await page('?minutes=60')
 
-    assert.match(text, /<g class="mark-of-change"><title>[^<]* UTC: Rule login created<\/title>/)
+    assert.match(text, /<a class="mark-of-change"[^>]*><title>[^<]* UTC: Rule login created<\/title>/)
     assert.match(text, /<bdi>Override ip:192\.0\.2\.9 created<\/bdi>/)
     assert.match(section(text, 'rules'), /before <b>8 of 10 over the limit<\/b>, after <b>1 of 10 over the limit<\/b>/)
     assert.ok(id > 0)

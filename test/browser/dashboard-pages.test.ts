@@ -239,7 +239,7 @@ inChromium(() => {
     assert.ok((await widthOf(page)) <= 360)
     assert.deepEqual(await findFaults(page), [])
     assert.match(
-      await page.getByRole('img', { name: /^46 requests, 25 \(54\.3%\) of them over the limit/ }).innerHTML(),
+      await page.getByRole('group', { name: /^46 requests, 25 \(54\.3%\) of them over the limit/ }).innerHTML(),
       /<rect/,
     )
   })
@@ -358,7 +358,7 @@ inChromium(() => {
     await page.getByRole('button', { name: 'Filter' }).click()
     await page.getByRole('button', { name: '30 days' }).click()
 
-    await page.goto(url(offenderHref(BAD, 30, { path: '/auth' })))
+    await page.goto(url(offenderHref(BAD, { days: 30 }, { path: '/auth' })))
     await page.getByRole('heading', { name: BAD }).waitFor()
     await page.getByRole('button', { name: '24 hours' }).click()
     await page.getByRole('link', { name: 'Back to the dashboard' }).click()

@@ -33,7 +33,7 @@ inChromium(() => {
     await logEvents(client, { ...OFFENDER, denied: 3 })
     clock.advance(LATER_MS)
     await page.clock.fastForward(LATER_MS)
-    await page.getByRole('img', { name: /^1,000 requests, 992 .* 3 denied/ }).waitFor()
+    await page.getByRole('group', { name: /^1,000 requests, 992 .* 3 denied/ }).waitFor()
 
     assert.ok(await page.getByRole('region', { name: 'Requests over time, as a table' }).isVisible())
     assert.equal(await focused(page), OFFENDER.key)
@@ -54,7 +54,7 @@ inChromium(() => {
     await logEvents(client, { ...OFFENDER, blocked: 50 })
     clock.advance(LATER_MS)
     await page.clock.fastForward(LATER_MS)
-    await page.getByRole('img', { name: /^69 requests/ }).waitFor()
+    await page.getByRole('group', { name: /^69 requests/ }).waitFor()
 
     const clients = page.getByRole('region', { name: 'Clients' })
     assert.deepEqual(await clients.getByRole('rowheader').locator('> a').allTextContents(), [
@@ -118,7 +118,7 @@ inChromium(() => {
     await client.rateLimitOverride.delete({ where: { id: other.id } })
     await logEvents(client, { ...OFFENDER, atMs: clock.now(), blocked: 993 })
     await later()
-    await page.getByRole('img', { name: /^993 requests, 993 / }).waitFor()
+    await page.getByRole('group', { name: /^993 requests, 993 / }).waitFor()
     assert.equal(await page.getByRole('heading', { name: 'Limited to 9/m for ever' }).count(), 0)
     assert.equal(await page.getByLabel('Why is it exempt?').inputValue(), 'scrapes the sea')
     assert.equal(await page.getByLabel('Allowed for').inputValue(), '7d')
@@ -129,7 +129,7 @@ inChromium(() => {
     await logEvents(client, { ...OFFENDER, atMs: clock.now(), blocked: 7 })
     await later()
     await page.getByText('Live', { exact: true }).waitFor()
-    await page.getByRole('img', { name: /^7 requests/ }).waitFor()
+    await page.getByRole('group', { name: /^7 requests/ }).waitFor()
     assert.equal(await page.getByLabel('Why is it exempt?').inputValue(), 'scrapes the sea')
     await page.getByRole('button', { name: 'Exempt from all limits' }).click()
     await page.getByRole('heading', { name: 'Exempt from all limits until' }).waitFor()
@@ -149,7 +149,7 @@ inChromium(() => {
     await logEvents(client, { ...OFFENDER, blocked: 3 })
     clock.advance(LATER_MS)
 
-    await page.getByRole('img', { name: /^10 requests, 5 / }).waitFor()
+    await page.getByRole('group', { name: /^10 requests, 5 / }).waitFor()
     assert.equal(await page.getByLabel('Find a client').isVisible(), false)
     await page.getByRole('link', { name: 'Stop following' }).click()
     await follow.or(page.getByRole('link', { name: 'Follow live' })).waitFor()

@@ -118,8 +118,8 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
       const sent = TYPED_FIELDS.filter((name) => request.body?.has(name))
       const typed = result.succeeded ? [] : sent.map((name) => [name, form.field(name)])
       leaveNotice(request, reply, form.client, { ...result, typed: Object.fromEntries(typed) })
-      const { days, back, live } = readClientView(form.field)
-      return reply.redirect(clientHref(form.client, days, back, live), 303)
+      const { window, back, live, ...display } = readClientView(form.field, clock.now())
+      return reply.redirect(clientHref(form.client, window, back, live, display), 303)
     }
   }
 

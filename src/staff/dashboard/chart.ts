@@ -1,9 +1,11 @@
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../ground/time/clock.js'
-import { allRequests, sumTraffic } from '../../reports/breakdown.js'
+import { allRequests, sumTraffic, type TrafficCounts } from '../../reports/breakdown.js'
 import type { RefusedOverTime } from '../../reports/clients-over-time.js'
 import type { Bar, OverTime } from '../../reports/over-time.js'
 import type { RulePreview } from '../../reports/preview/report.js'
+import type { TimeRange } from '../../reports/report-window.js'
 import { formatCount, formatRate, formatRequests, formatShortCount } from './format.js'
+import { SERIES, type Series } from './links.js'
 import { rounded, type StackSegment, stack } from './stack.js'
 
 /** The context of `chart.hbs`: all lengths in percent, so that the chart fits any width and texts keep their size. */
@@ -19,6 +21,8 @@ export interface Chart {
   readonly axis: TimeAxis | undefined
   /** The oldest first. */
   readonly marks: readonly ChartMark[]
+  /** The moments of its ends, in milliseconds, and the page of all that is between; undefined where no part of it has one. */
+  readonly range: { readonly start_ms: number; readonly span_ms: number; readonly href: string } | undefined
 }
 
 interface ChartBar {
@@ -30,6 +34,10 @@ interface ChartBar {
   readonly time: string
   /** The moment that it begins at. */
   readonly iso: string
+  /** The page of what is in the bar; undefined where there is none. */
+  readonly href: string | undefined
+  /** Whether it has the present, and grows. */
+  readonly so_far: boolean
   readonly requests: string
   readonly blocked: string
   readonly would_block: string
@@ -53,19 +61,36 @@ export interface MarkedChange {
   readonly href: string | undefined
 }
 
-/**
- * Draws the traffic of a window.
- *
- * @param rates whether the blocked share is meaningful
- */
+/** How a chart is drawn. */
+export interface ChartOptions {
+  /** Whether the blocked share is meaningful. */
+  readonly rates: boolean
+  readonly changes?: readonly MarkedChange[]
+  /** What is drawn; the description and the table have all. */
+  readonly series?: readonly Series[]
+  /** Whether the window has ended: otherwise its last bar has the present. */
+  readonly hasEnded?: boolean
+  readonly pages?: ChartPages
+}
+
+/** The pages that a chart leads to. */
+interface ChartPages {
+  readonly ofRange: (range: TimeRange) => string
+  /** The page of a minute, of which there are no smaller bars. */
+  readonly ofMinute: (range: TimeRange) => string
+}
+
+/** Draws the traffic of a window. */
 export function drawChart(
   { bar_ms, bars }: OverTime,
-  { rates, changes = [] }: { readonly rates: boolean; readonly changes?: readonly MarkedChange[] },
+  { rates, changes = [], series = SERIES, hasEnded = false, pages }: ChartOptions,
 ): Chart {
-  const most = Math.max(0, ...bars.map(allRequests))
+  const drawn = bars.map((bar) => limitTo(bar, series))
+  const most = Math.max(0, ...drawn.map(allRequests))
   const startMs = bars[0]?.start_ms ?? 0
   const top = chartHeightFor(most)
   const room = 100 / Math.max(1, bars.length)
+  const pageOf = (range: TimeRange) => (bar_ms <= MINUTE_MS ? pages?.ofMinute(range) : pages?.ofRange(range))
   return {
     description: describeTraffic({ bar_ms, bars }, rates),
     lines: countLines(most),
@@ -75,9 +100,14 @@ export function drawChart(
     bars: bars.map((bar, index) => ({
       x: rounded(room * (index + GAP / 2)),
       width: rounded(room * (1 - GAP)),
-      segments: stack(bar, top).map((part) => ({ ...part, y: rounded(100 - part.start - part.length) })),
+      segments: stack(drawn[index] ?? bar, top).map((part) => ({
+        ...part,
+        y: rounded(100 - part.start - part.length),
+      })),
       time: barTime(bar.start_ms, bar_ms),
       iso: new Date(bar.start_ms).toISOString(),
+      href: pageOf({ since: bar.start_ms, until: bar.start_ms + bar_ms }),
+      so_far: !hasEnded && index === bars.length - 1,
       requests: formatCount(allRequests(bar)),
       blocked: formatCount(bar.blocked),
       would_block: formatCount(bar.would_block),
@@ -88,7 +118,23 @@ export function drawChart(
       text,
       href,
     })),
+    range: pages && {
+      start_ms: startMs,
+      span_ms: bars.length * bar_ms,
+      href: pages.ofRange({ since: startMs, until: startMs + bars.length * bar_ms }),
+    },
   }
+}
+
+/** Returns the counts of the series that are drawn, and none of the others. */
+function limitTo({ total, blocked, would_block, denied }: TrafficCounts, series: readonly Series[]): TrafficCounts {
+  const of = (name: Series, count: number) => (series.includes(name) ? count : 0)
+  const shown = {
+    blocked: of('over_limit', blocked),
+    would_block: of('would_be', would_block),
+    denied: of('denied', denied),
+  }
+  return { ...shown, total: shown.blocked + shown.would_block + of('allowed', total - blocked - would_block) }
 }
 
 /** Describes the traffic in words: totals, outcomes, and the busiest bar. */

@@ -185,7 +185,7 @@ export function findInForce(overrideFor: OverrideFor, client: string): InForce |
  * @param token of the forms; undefined for staff who may not write
  */
 export function createQuickActions(overrideFor: OverrideFor, view: View, token: string | undefined) {
-  const fields = keptFields({ days: view.days, back: backTo(view) })
+  const fields = keptFields({ window: view.window, back: backTo(view) })
 
   return function quickActions(client: string): QuickActions {
     const inForce = findInForce(overrideFor, client)

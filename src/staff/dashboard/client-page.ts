@@ -1,9 +1,12 @@
 import { isNetwork } from '../../clients/client-networks.js'
+import type { ClientCounts } from '../../reports/client-counts.js'
 import type { ClientDetail, ClientPolicy } from '../../reports/client-detail.js'
 import type { ClientEvent } from '../../reports/recent-events.js'
+import { hasEnded, type ReportWindow } from '../../reports/report-window.js'
+import { measureOf } from '../../reports/top-clients.js'
 import type { Notice } from '../shell/notice-cookie.js'
 import { describeChange } from './changes/change-sentence.js'
-import { type Chart, drawChart } from './chart.js'
+import { type Chart, type ChartOptions, drawChart } from './chart.js'
 import { BLOCKS, KEEPS, type Offer, overridableParts, overrideClientFor } from './client-offer.js'
 import { type ClientReport, changesOf, overridesInForce, usedNow } from './client-state.js'
 import { formatCount, formatRate, formatTime, offeredWindows, toMoment, visible, windowName } from './format.js'
@@ -11,10 +14,12 @@ import {
   clientFields,
   clientHref,
   dashboardHref,
+  eventsHref,
   explainHref,
   following,
   type KeptView,
   overridesHref,
+  type Series,
 } from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
 import { spellSeen } from './override-actions.js'
@@ -22,6 +27,7 @@ import { firstWords } from './override-words.js'
 import type { ClientView } from './requested-view.js'
 import { foundClients } from './search-page.js'
 import { stackOutcomes, toOutcomes } from './stack.js'
+import { refusedChoices, shownSeries, timeSelector, toggleSeries } from './time-selector.js'
 
 /** What the page of a client shows beside its report. */
 interface ClientPageParts {
@@ -43,68 +49,97 @@ interface ClientPageParts {
 /** Returns the context of `client.hbs`: the unformatted report, and everything the page shows, formatted, in `page`. */
 export function clientContext(report: ClientReport, parts: ClientPageParts) {
   const { detail, nowMs } = report
-  const { client, days, recent_events } = detail
+  const { client, recent_events } = detail
+  const { window, onlyRefused } = parts.view
+  const hrefFor = (changed: Partial<ClientView>) => {
+    const next = { ...parts.view, ...changed }
+    return clientHref(client, next.window, next.back, next.live, next)
+  }
   const { log, acting, notice, freshForMs } = parts
   const { back, live } = parts.view
   const { first } = parts.offer
   const isNamed = first !== undefined && notice?.text.includes(firstWords(first)) === true
   const has_traffic = detail.requests > 0
-  const fields = clientFields(days, back, live).map(([name, value]) => ({ name, value }))
+  const ended = hasEnded(window, nowMs)
+  const fields = clientFields(window, back, live, parts.view).map(([name, value]) => ({ name, value }))
   return {
     ...detail,
     page: {
       title: visible(client),
       subtitle: 'Rate limits',
       name: visible(client),
-      window: windowName(days),
-      windows: offeredWindows(days),
-      kept: [{ name: 'client', value: client }, ...fields.filter(({ name }) => name === 'back' || name === 'live')],
-      live: following(live, freshForMs, (its) => clientHref(client, days, back, its)),
+      window: windowName(window),
+      windows: offeredWindows(window),
+      time: timeSelector(parts.view, nowMs, (its) => hrefFor({ window: its })),
+      only: refusedChoices(parts.view, (display) => hrefFor({ show: undefined, ...display })),
+      kept: [{ name: 'client', value: client }, ...fields.filter(({ name }) => !WINDOW_NAMES.includes(name))],
+      live: ended ? undefined : following(live, freshForMs, (its) => hrefFor({ live: its })),
       notices: logNotices(log, has_traffic),
       notice: notice && { ...notice, text: visible(notice.text), first: isNamed && firstOf(first, parts.view) },
-      dashboard_href: dashboardHref(days, back),
+      dashboard_href: dashboardHref(window, back),
       overrides_href: overridesHref(client),
       in_force: overridesInForce(report, fields, acting?.token),
       actions: acting && actions(detail, parts, fields, acting.token),
       unnamed: acting === undefined,
       shortened: parts.isShortened,
       cannot: overrideClientFor(client) === undefined,
-      parts: overridableParts(client).map((part) => ({ name: visible(part), href: clientHref(part, days, back) })),
+      parts: overridableParts(client).map((part) => ({ name: visible(part), href: clientHref(part, window, back) })),
       overrides_off: !parts.appliesOverrides,
       history: changesOf(detail),
       has_traffic,
       would_be: detail.would_be > 0,
-      figures: figures(detail, logsOnlyBlocked(log)),
+      figures: figures(detail, logsOnlyBlocked(log), (series) => toggleSeries(parts.view, series, hrefFor)),
       first_seen: seenAt(detail.first_seen),
       last_seen: seenAt(detail.last_seen),
-      chart: drawClientChart(detail, !logsOnlyBlocked(log)),
-      policies: policies(report, parts),
-      paths: paths(detail),
-      members: foundClients(report.members, days, back),
+      chart: drawClientChart(detail, {
+        rates: !logsOnlyBlocked(log),
+        series: shownSeries(parts.view),
+        hasEnded: ended,
+        pages: {
+          ofRange: (range) => hrefFor({ window: range }),
+          ofMinute: (range) => eventsHref(range, isNetwork(client) ? { network: client } : { client }),
+        },
+      }),
+      policies: policies(report, parts, ended),
+      paths: paths(detail, window, onlyRefused),
+      members: foundClients(report.members, window, back),
       several: report.members.length > 0,
-      events: recent_events.map((event) => eventRow(event, { days, back })),
-      recent: recent_events.length === 1 ? 'Latest request' : `Latest ${recent_events.length} requests`,
+      events: recent_events.map((event) => eventRow(event, { window, back })),
+      recent: latestTitle(recent_events.length, onlyRefused),
       is_logging: log.switches.enabled && log.switches.logEvents !== false,
       now: toMoment(nowMs),
     },
   }
 }
 
-function figures(detail: ClientDetail, onlyBlocked: boolean) {
+/** The parameters of a window. */
+const WINDOW_NAMES = ['days', 'minutes', 'since', 'until']
+
+function latestTitle(count: number, onlyRefused = false): string {
+  const refused = onlyRefused ? 'refused ' : ''
+  return count === 1 ? `Latest ${refused}request` : `Latest ${count} ${refused}requests`
+}
+
+function figures(
+  detail: ClientDetail,
+  onlyBlocked: boolean,
+  toggle: (series: Series) => ReturnType<typeof toggleSeries>,
+) {
   const { requests, over_limit, would_be, denied } = detail
   const counts = toOutcomes(detail)
-  const figure = (label: string, count: number, outcome?: string) => ({
+  const figure = (label: string, count: number, outcome?: string, series?: Series) => ({
     label,
     value: formatCount(count),
     share: outcome === undefined || onlyBlocked || requests === 0 ? '' : formatRate(count / requests),
     outcome,
+    ...(series && toggle(series)),
   })
   return [
     figure('Requests', requests),
-    ...(onlyBlocked ? [] : [figure('Allowed', counts.allowed, 'allowed')]),
-    figure('Over the limit', over_limit, 'blocked'),
-    figure('Would be refused', would_be, 'would-block'),
-    figure('Denied', denied, 'denied'),
+    ...(onlyBlocked ? [] : [figure('Allowed', counts.allowed, 'allowed', 'allowed')]),
+    figure('Over the limit', over_limit, 'blocked', 'over_limit'),
+    figure('Would be refused', would_be, 'would-block', 'would_be'),
+    figure('Denied', denied, 'denied', 'denied'),
   ]
 }
 
@@ -141,18 +176,24 @@ function actions(
 }
 
 /** Returns the client whose override goes first, with the page on which that is ended. */
-function firstOf({ client }: { readonly client: string }, { days, back }: KeptView) {
-  return { name: visible(client), href: clientHref(client, days, back) }
+function firstOf({ client }: { readonly client: string }, { window, back }: KeptView) {
+  return { name: visible(client), href: clientHref(client, window, back) }
 }
 
 function policies(
   { detail: { by_policy }, members, standings, rulePages }: ClientReport,
-  { rateNamed }: ClientPageParts,
+  { rateNamed, view: { onlyRefused } }: ClientPageParts,
+  ended: boolean,
 ) {
-  const most = Math.max(0, ...by_policy.map(({ requests }) => requests))
-  return by_policy.map((its) => {
+  const by = onlyRefused ? 'refused' : 'requests'
+  const measure = (counts: ClientCounts) => measureOf(counts, by)
+  const most = Math.max(0, ...by_policy.map(measure))
+  const listed = onlyRefused
+    ? by_policy.filter((its) => measure(its) > 0).toSorted((one, other) => measure(other) - measure(one))
+    : by_policy
+  return listed.map((its) => {
     const now = standings.get(its.policy)
-    const rate = now?.rate ?? rateNamed(its.policy)
+    const rate = ended ? undefined : (now?.rate ?? rateNamed(its.policy))
     return {
       policy: visible(its.policy),
       href: rulePages.get(its.policy),
@@ -165,7 +206,7 @@ function policies(
       over_limit: formatCount(its.over_limit),
       would_be: formatCount(its.would_be),
       denied: formatCount(its.denied),
-      segments: stackOutcomes(toOutcomes(its), most),
+      segments: stackOutcomes(shownOutcomes(its, onlyRefused), most),
     }
   })
 }
@@ -175,16 +216,16 @@ function standingThen({ count, limit }: ClientPolicy): string {
   return limit === 0 ? 'Nothing allowed' : `${formatCount(count)} of ${formatCount(limit)}`
 }
 
-function paths({ days, by_path }: ClientDetail) {
-  const most = by_path[0]?.requests ?? 0
+function paths({ by_path }: ClientDetail, window: ReportWindow, onlyRefused = false) {
+  const most = Math.max(0, ...by_path.map((its) => measureOf(its, onlyRefused ? 'refused' : 'requests')))
   return by_path.map((its) => ({
     path: visible(its.path),
-    href: dashboardHref(days, { path: its.path }),
+    href: dashboardHref(window, { path: its.path }),
     requests: formatCount(its.requests),
     over_limit: formatCount(its.over_limit),
     would_be: formatCount(its.would_be),
     denied: formatCount(its.denied),
-    segments: stackOutcomes(toOutcomes(its), most),
+    segments: stackOutcomes(shownOutcomes(its, onlyRefused), most),
   }))
 }
 
@@ -206,23 +247,28 @@ function eventRow(event: ClientEvent, kept: KeptView) {
     method: visible(event.method),
     path: visible(event.path),
     client: visible(event.client),
-    client_href: clientHref(event.client, kept.days, kept.back),
+    client_href: clientHref(event.client, kept.window, kept.back),
     why_href: explainHref(event, kept, event.id),
     usage: event.outcome === 'denied' ? '' : `${formatCount(event.count)} of ${formatCount(event.limit)}`,
     policy: visible(event.policy),
   }
 }
 
+/** Returns the outcomes that a bar of a table shows. */
+function shownOutcomes(counts: ClientCounts, onlyRefused = false) {
+  const outcomes = toOutcomes(counts)
+  return onlyRefused ? { ...outcomes, allowed: 0, 'would-block': 0 } : outcomes
+}
+
 function seenAt(iso: string | null) {
   return iso === null ? undefined : toMoment(Date.parse(iso))
 }
 
-/**
- * Draws the requests of a client by their outcomes, and marks the changes of its overrides.
- *
- * @param rates whether the share of refusals is meaningful
- */
-function drawClientChart({ timeline: { bar_ms, bars }, history }: ClientDetail, rates: boolean): Chart {
+/** Draws the requests of a client by their outcomes, and marks the changes of its overrides. */
+function drawClientChart(
+  { timeline: { bar_ms, bars }, history }: ClientDetail,
+  options: Omit<ChartOptions, 'changes'>,
+): Chart {
   const startMs = bars[0]?.start_ms ?? 0
   const endMs = startMs + bars.length * bar_ms
   const changes = history.map((change) => {
@@ -240,6 +286,6 @@ function drawClientChart({ timeline: { bar_ms, bars }, history }: ClientDetail, 
         denied,
       })),
     },
-    { rates, changes: changes.filter(({ at_ms }) => at_ms >= startMs && at_ms <= endMs) },
+    { ...options, changes: changes.filter(({ at_ms }) => at_ms >= startMs && at_ms <= endMs) },
   )
 }

@@ -5,6 +5,7 @@ import { isNetwork } from '../../clients/client-networks.js'
 import { type ClientEffect, clientEffect } from '../../reports/change-effects.js'
 import { type ClientDetail, clientDetail } from '../../reports/client-detail.js'
 import { type FoundClient, findClients } from '../../reports/find-clients.js'
+import { hasEnded, type ReportWindow } from '../../reports/report-window.js'
 import { topClients } from '../../reports/top-clients.js'
 import { takeNotice } from '../shell/notice-cookie.js'
 import { lastParameter, requestedClient, requestedSearchText } from '../shell/request-query.js'
@@ -18,7 +19,7 @@ import { presentStandings } from './client-state.js'
 import { clientHref, searchHref } from './links.js'
 import { readLogState } from './log-state.js'
 import type { PageRoutes } from './page-routes.js'
-import { isFollowing, isScript, readClientView, withoutStyle } from './requested-view.js'
+import { type ClientView, isFollowing, isScript, readClientView, withoutStyle } from './requested-view.js'
 import { findRulePages } from './rules/rule-links.js'
 import { searchContext } from './search-page.js'
 import { SharedReports } from './shared-reports.js'
@@ -46,10 +47,11 @@ export function registerClientRoutes({ app, internals, pages, read }: PageRoutes
 
   const isShortened = ({ client }: ClientDetail) => privacy?.isShortened(client) === true
 
-  async function readClient(client: string, days: number): Promise<ClientReport> {
-    const detail = await read(clientDetail({ client, days }))
-    const members = isNetwork(detail.client) ? await readMembers(detail.client, days) : []
-    const isOne = members.length === 0 && !isShortened(detail)
+  async function readClient(client: string, view: ClientView): Promise<ClientReport> {
+    const detail = await read(clientDetail({ client, ...view.window }, view.onlyRefused))
+    const members = isNetwork(detail.client) ? await readMembers(detail.client, view) : []
+    // The standing of now is none of a range that has ended.
+    const isOne = members.length === 0 && !isShortened(detail) && !hasEnded(view.window, clock.now())
     return {
       detail,
       // Before the limits are named: it brings the rules in force up to date.
@@ -67,16 +69,16 @@ export function registerClientRoutes({ app, internals, pages, read }: PageRoutes
   async function showClient(request: FastifyRequest, reply: FastifyReply) {
     const client = usualClient(requestedClient(request).trim())
     if (client === '') throw new MissingClientError()
-    const view = readClientView((name) => lastParameter(request, name))
+    const view = readClientView((name) => lastParameter(request, name), clock.now())
     // The script of an open page must not take the notice of the page that follows an action.
     const notice = isScript(request) ? undefined : takeNotice(request, reply, client)
     // An action shows what came of it.
     const takesShared = notice === undefined && isFollowing(request)
-    const name = JSON.stringify([client, view.days])
-    const { result, freshForMs } = await shared.read(name, takesShared, () => readClient(client, view.days))
+    const name = JSON.stringify([client, view.window, view.onlyRefused])
+    const { result, freshForMs } = await shared.read(name, takesShared, () => readClient(client, view))
     // The search knows what a bare address or id may mean, and never leads to a client of which nothing is known.
     if (!SPELLED.test(client) && isUnknown(result.detail)) {
-      return reply.redirect(searchHref(client, view.days, view.back), 303)
+      return reply.redirect(searchHref(client, view.window, view.back), 303)
     }
     const actor =
       overrideClientFor(result.detail.client) === undefined ? undefined : actorWith(request, 'writeOverrides')
@@ -106,28 +108,39 @@ export function registerClientRoutes({ app, internals, pages, read }: PageRoutes
     return new Map(await Promise.all(effects))
   }
 
-  async function readMembers(client: string, days: number): Promise<FoundClient[]> {
+  async function readMembers(client: string, { window, onlyRefused }: ClientView): Promise<FoundClient[]> {
     // The network itself may be among them.
-    const found = await read(findClients({ text: client, days, limit: MAX_LISTED + 1 }))
+    const found = await read(
+      findClients({
+        text: client,
+        ...window,
+        limit: MAX_LISTED + 1,
+        by: onlyRefused ? 'refused' : 'requests',
+      }),
+    )
     return found.filter((its) => its.client !== client).slice(0, MAX_LISTED)
   }
 
   async function search(request: FastifyRequest, reply: FastifyReply) {
     const text = requestedSearchText(request)
-    const { days, back } = readClientView((name) => lastParameter(request, name))
-    const kept = { days, back }
+    const kept = readClientView((name) => lastParameter(request, name), clock.now())
+    const { window, back } = kept
     if (text === '') {
-      const busiest = await read(topClients({ days, limit: MAX_LISTED, by: 'requests' }))
+      const busiest = await read(topClients({ ...window, limit: MAX_LISTED, by: 'requests' }))
       return pages.send(reply, 'search-results', searchContext(text, busiest, kept, clock.now()))
     }
-    const found = await known(text, await read(findClients({ text, days })), days)
+    const found = await known(text, await read(findClients({ text, ...window })), window)
     const [only] = found
-    if (only !== undefined && found.length === 1) return reply.redirect(clientHref(only.client, days, back), 303)
+    if (only !== undefined && found.length === 1) return reply.redirect(clientHref(only.client, window, back), 303)
     return pages.send(reply, 'search-results', searchContext(text, found, kept, clock.now()))
   }
 
   /** Returns those that are meant: not those that the text spells, but nothing is known of, since a word may be anything. */
-  async function known(text: string, found: readonly FoundClient[], days: number): Promise<readonly FoundClient[]> {
+  async function known(
+    text: string,
+    found: readonly FoundClient[],
+    window: ReportWindow,
+  ): Promise<readonly FoundClient[]> {
     // Its page lists the clients in it, and can block all of them.
     const network = found.find(({ client, is_exact }) => is_exact && isNetwork(client))
     if (network !== undefined) return [network]
@@ -135,7 +148,7 @@ export function registerClientRoutes({ app, internals, pages, read }: PageRoutes
     if (active.length > 0) return active
     // An address has a page before its first request, too.
     if (SPELLED.test(text) || found.some(({ client }) => client.startsWith('ip:'))) return found
-    const details = await Promise.all(found.map(({ client }) => read(clientDetail({ client, days, recent: 1 }))))
+    const details = await Promise.all(found.map(({ client }) => read(clientDetail({ client, ...window, recent: 1 }))))
     return found.filter((_, index) => {
       const detail = details[index]
       return detail !== undefined && !isUnknown(detail)

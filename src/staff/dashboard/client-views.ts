@@ -7,25 +7,23 @@ import type { QuickActions } from './client-offer.js'
 import { formatCount, visible } from './format.js'
 import { backTo, clientHref, dashboardHref, explainHref, type View } from './links.js'
 import { groupNeighbours, type ListRow, toRow } from './neighbours.js'
+import type { Choice } from './time-selector.js'
 
 /** The most policies that a row names. */
 const MAX_POLICIES = 3
 
 type QuickActionsFor = (client: string) => QuickActions
 
-/** A choice between lists: a link, or the list that is shown. */
-export interface Choice {
-  readonly text: string
-  readonly href: string
-  readonly selected: boolean
-}
-
 /** @param hasNetworks whether clients can be grouped by network */
 export function clientList(report: DashboardReport, view: View, quickActions: QuickActionsFor, hasNetworks: boolean) {
   const { top_clients, top_networks } = report
   const choice = (text: string, listing: Listing): Choice => ({
     text,
-    href: dashboardHref(view.days, view.filter, { ...view, listing }),
+    href: dashboardHref(view.window, view.filter, {
+      ...view,
+      onlyRefused: view.onlyRefused && listing.by === 'refused',
+      listing,
+    }),
     selected: listing.by === view.listing.by && listing.group === view.listing.group,
   })
   const { by, group } = view.listing
@@ -47,7 +45,7 @@ export function clientList(report: DashboardReport, view: View, quickActions: Qu
     networks: top_networks.map(({ network, clients, ...counts }, index) => ({
       rank: index + 1,
       network: visible(network),
-      href: clientHref(network, view.days, backTo(view)),
+      href: clientHref(network, view.window, backTo(view)),
       quick: quickActions(network),
       clients: formatCount(clients),
       ...countCells(counts),
@@ -60,17 +58,17 @@ function listRow({ name, members, policies, paths, why, ...its }: ListRow, view:
   const more = policies.length - named.length
   return {
     name: visible(name),
-    href: clientHref(name, view.days, backTo(view)),
+    href: clientHref(name, view.window, backTo(view)),
     members: members.map(({ client, ...counts }) => ({
       name: visible(client),
-      href: clientHref(client, view.days, backTo(view)),
+      href: clientHref(client, view.window, backTo(view)),
       ...countCells(counts),
     })),
     member_count: formatCount(members.length),
     policies: named,
     more_policies: more > 0 ? `and ${formatCount(more)} more` : '',
     paths: paths.map(visible),
-    why_href: why && explainHref(why, { days: view.days, back: backTo(view) }, why.id),
+    why_href: why && explainHref(why, { window: view.window, back: backTo(view) }, why.id),
     why_request: why && `${visible(why.method)} ${visible(why.path)}`,
     sparkline: drawSparkline(its),
     ...countCells(its),

@@ -2,6 +2,7 @@ import { allRequests } from '../../reports/breakdown.js'
 import type { DashboardReport } from '../../reports/dashboard-report.js'
 import { isFiltering, type ReportFilter } from '../../reports/filter.js'
 import { type NearLimit, NOW_MS } from '../../reports/near-limit.js'
+import { hasEnded, type ReportWindow } from '../../reports/report-window.js'
 import { changeViews, effectViews } from './change-views.js'
 import { drawChart } from './chart.js'
 import type { QuickActions } from './client-offer.js'
@@ -14,7 +15,7 @@ import {
   offeredWindows,
   toMoment,
   visible,
-  windowField,
+  windowFields,
   windowName,
 } from './format.js'
 import {
@@ -23,23 +24,28 @@ import {
   clientHref,
   clientsCsvHref,
   dashboardHref,
+  type EventsFilter,
+  eventsHref,
   type FilterName,
   filterEntries,
   following,
   offenderHref,
   offendersCsvHref,
   ruleFormHref,
+  type Series,
   type View,
   viewEntries,
 } from './links.js'
 import { type LogState, logHealth, logNotices, logsOnlyBlocked } from './log-state.js'
+import type { RequestedView } from './requested-view.js'
 import { shareRows } from './shares.js'
 import type { Outcome } from './stack.js'
 import { summary } from './summary.js'
+import { refusedChoices, shownSeries, timeSelector, toggleSeries } from './time-selector.js'
 
 /** What a page shows, and where it leads. */
 export interface Shown {
-  readonly view: View
+  readonly view: RequestedView
   /** Whether who sees the page may make rules. */
   readonly mayMakeRules: boolean
   /** How long no newer report will be read for pages that follow. */
@@ -61,86 +67,120 @@ export function dashboardContext(
   log: LogState,
   nowMs: number,
 ) {
-  const { days, filter, today, window, before } = report
+  const { filter, today, before } = report
+  const { window } = view
+  const hrefFor = (changed: Partial<View>) => dashboardHref(changed.window ?? window, filter, { ...view, ...changed })
+  const ended = hasEnded(window, nowMs)
   const onlyBlocked = logsOnlyBlocked(log)
-  const hasTraffic = allRequests(window) > 0
+  const hasTraffic = allRequests(report.window) > 0
   const changes = changeViews(report.changes)
   const back = backTo(view)
   return {
     ...report,
     page: {
       title: 'Rate limits',
-      window: windowName(days),
-      windows: offeredWindows(days),
+      window: windowName(window),
+      windows: offeredWindows(window),
+      time: timeSelector(view, nowMs, (its) => hrefFor({ window: its })),
+      only: refusedChoices(view, (display) => hrefFor({ show: undefined, ...display })),
       kept: [...filterEntries(filter), ...viewEntries(view)].map(([name, value]) => ({ name, value })),
       filter: filterForm(report, view, mayMakeRules),
       is_filtered: isFiltering(filter),
-      live: following(view.live, freshForMs, (live) => dashboardHref(days, filter, { ...view, live })),
+      live: ended ? undefined : following(view.live, freshForMs, (live) => hrefFor({ live })),
       notices: logNotices(log, hasTraffic, report.unknown_paths),
       rates: !onlyBlocked,
       has_traffic: hasTraffic,
       nothing: hasTraffic ? undefined : nothing(report, log),
       summaries: [
-        ...(days === 1 ? [] : [summary(today, { before: before.today, onlyBlocked })]),
-        summary(window, { before: before.window, onlyBlocked }),
+        ...(window.since !== undefined || window.days === 1
+          ? []
+          : [summary(today, { window: { days: 1 }, before: before.today, onlyBlocked })]),
+        summary(report.window, { window, before: before.window, onlyBlocked }),
       ],
-      chart: drawChart(report.over_time, { rates: !onlyBlocked, changes }),
+      chart: drawChart(report.over_time, {
+        rates: !onlyBlocked,
+        changes,
+        series: shownSeries(view),
+        hasEnded: ended,
+        pages: {
+          ofRange: (range) => hrefFor({ window: range }),
+          ofMinute: (range) => eventsHref(range, eventsFilter(filter)),
+        },
+      }),
       changes,
       effects: effectViews(report.override_effects).map(({ name, ...effect }) => ({
         ...effect,
         name: visible(name),
-        href: clientHref(name, days, back),
+        href: clientHref(name, window, back),
       })),
-      outcomes: outcomes(report, onlyBlocked),
+      outcomes: outcomes(report, onlyBlocked, (series) => toggleSeries(view, series, hrefFor)),
       list: clientList(report, view, quickActions, hasNetworks),
       ...tables(report, view),
       would_block: report.outcomes.would_block > 0,
       denied: report.outcomes.denied > 0,
-      rules_note: rulesNote(report, log),
-      near: onlyBlocked || report.near_limit === undefined ? undefined : nearLimitView(report.near_limit, report, back),
+      rules_note: rulesNote(report, view, log),
+      near: onlyBlocked || report.near_limit === undefined ? undefined : nearLimitView(report.near_limit, view, back),
       log: logHealth(log),
-      clients_csv_href: clientsCsvHref(days, view.listing),
-      offenders_csv_href: offendersCsvHref(days),
+      clients_csv_href: clientsCsvHref(window, view.listing),
+      offenders_csv_href: offendersCsvHref(window),
       now: toMoment(nowMs),
     },
   }
+}
+
+/** Returns the filter of a dashboard as one of the list of events. */
+function eventsFilter({ key, ...others }: ReportFilter): EventsFilter {
+  return { client: key, ...others }
 }
 
 /** Returns the outcomes of the requests, for the legend of the chart. */
 function outcomes(
   { outcomes: { allowed, would_block, blocked, denied }, window }: DashboardReport,
   onlyBlocked: boolean,
+  toggle: (series: Series) => ReturnType<typeof toggleSeries>,
 ) {
   const all = allRequests(window)
-  const entry = (outcome: Outcome, text: string, count: number) => {
-    return { outcome, text, count: formatCount(count), share: onlyBlocked ? '' : formatRate(count / all) }
-  }
+  const entry = (outcome: Outcome, series: Series, text: string, count: number) => ({
+    outcome,
+    text,
+    count: formatCount(count),
+    share: onlyBlocked ? '' : formatRate(count / all),
+    ...toggle(series),
+  })
   const refused = [
-    entry('blocked', 'Over the limit', blocked),
-    entry('would-block', 'Would be refused', would_block),
-    entry('denied', 'Denied', denied),
+    entry('blocked', 'over_limit', 'Over the limit', blocked),
+    entry('would-block', 'would_be', 'Would be refused', would_block),
+    entry('denied', 'denied', 'Denied', denied),
   ]
-  return onlyBlocked && allowed === 0 ? refused : [...refused, entry('allowed', 'Allowed', allowed)]
+  return onlyBlocked && allowed === 0 ? refused : [...refused, entry('allowed', 'allowed', 'Allowed', allowed)]
 }
 
-function tables({ by_rule, by_path, by_method, days, filter, rule_effects }: DashboardReport, view: View) {
-  const filtered = (its: DashboardReport['filter']) => dashboardHref(days, { ...filter, ...its }, view)
+function tables({ by_rule, by_path, by_method, filter, rule_effects }: DashboardReport, view: View) {
+  const filtered = (its: DashboardReport['filter']) => dashboardHref(view.window, { ...filter, ...its }, view)
+  const { onlyRefused } = view
   return {
-    rules: shareRows(
-      by_rule,
-      { unnamed: 'no rule', other: 'other rules' },
-      (rule) => filtered({ rule }),
-      new Map(effectViews(rule_effects).map((effect) => [effect.name, effect])),
-    ),
-    paths: shareRows(by_path, { unnamed: 'no path', other: 'other paths' }, (path) => filtered({ path })),
-    methods: shareRows(by_method, { unnamed: 'no method', other: 'other methods' }, (method) => filtered({ method })),
+    rules: shareRows(by_rule, { unnamed: 'no rule', other: 'other rules' }, (rule) => filtered({ rule }), {
+      effects: new Map(effectViews(rule_effects).map((effect) => [effect.name, effect])),
+      onlyRefused,
+    }),
+    paths: shareRows(by_path, { unnamed: 'no path', other: 'other paths' }, (path) => filtered({ path }), {
+      onlyRefused,
+    }),
+    methods: shareRows(by_method, { unnamed: 'no method', other: 'other methods' }, (method) => filtered({ method }), {
+      onlyRefused,
+    }),
   }
 }
 
 /** Returns a note for windows in which no rule decided; empty otherwise. */
-function rulesNote({ by_rule: { shares, other }, days }: DashboardReport, { switches }: LogState): string {
+function rulesNote(
+  { by_rule: { shares, other } }: DashboardReport,
+  { window, onlyRefused }: View,
+  { switches }: LogState,
+): string {
   if (allRequests(other) > 0 || shares.some(({ name }) => name !== '')) return ''
-  if (switches.useDynamicRules) return `No request met a rule in the ${windowName(days)}.`
+  if (onlyRefused) return ''
+  if (switches.useDynamicRules) return `No request met a rule in the ${windowName(window)}.`
   return 'Rules are off on this server. They apply while useDynamicRules, or RATELIMIT_USE_DYNAMIC_RULES, is true.'
 }
 
@@ -155,7 +195,7 @@ function nothing({ filter }: DashboardReport, { switches: { enabled, logEvents }
 }
 
 /** Returns the clients near a limit, and which requests were looked at, for `near-limit.hbs`. */
-function nearLimitView({ clients, since_ms, requests }: NearLimit, { days, filter }: DashboardReport, back: Back) {
+function nearLimitView({ clients, since_ms, requests }: NearLimit, { window, filter }: View, back: Back) {
   return {
     // A part of a minute, where there were very many requests.
     seconds: formatCount(NOW_MS / 1_000),
@@ -164,7 +204,7 @@ function nearLimitView({ clients, since_ms, requests }: NearLimit, { days, filte
     is_filtered: isFiltering(filter),
     clients: clients.map(({ client, key, policy, count, limit, at_ms }) => ({
       name: visible(client === '' ? key : client),
-      href: client === '' ? offenderHref(key, days, back) : clientHref(client, days, back),
+      href: client === '' ? offenderHref(key, window, back) : clientHref(client, window, back),
       policy: visible(policy),
       usage: `${Math.floor((100 * count) / limit)}%`,
       of: `${formatCount(count)} of ${formatCount(limit)}`,
@@ -199,12 +239,11 @@ interface Chip {
  * @param mayMakeRules whether who sees it may make a rule of it
  */
 function filterForm({ by_rule, by_path, by_method }: DashboardReport, view: View, mayMakeRules: boolean) {
-  const { days, filter } = view
-  const [window, length] = windowField(days)
+  const { window, filter } = view
   const names = ({ shares }: DashboardReport['by_rule']) => shares.map(({ name }) => name).filter((name) => name !== '')
   return {
     ...filter,
-    kept: [[window, length], ...viewEntries(view)].map(([name, value]) => ({ name, value })),
+    kept: [...windowFields(window), ...viewEntries(view)].map(([name, value]) => ({ name, value })),
     rules: names(by_rule),
     paths: names(by_path),
     methods: names(by_method),
@@ -212,18 +251,18 @@ function filterForm({ by_rule, by_path, by_method }: DashboardReport, view: View
       return {
         text: CHIP_TEXTS[name],
         value: visible(value),
-        href: dashboardHref(days, { ...filter, [name]: undefined }, view),
+        href: dashboardHref(window, { ...filter, [name]: undefined }, view),
       }
     }),
-    clear_href: dashboardHref(days, {}, view),
-    rule_form: mayMakeRules ? ruleForm(days, filter) : undefined,
+    clear_href: dashboardHref(window, {}, view),
+    rule_form: mayMakeRules ? ruleForm(window, filter) : undefined,
   }
 }
 
 /** Returns the link to the form of a rule for the filtered requests; undefined where no rule can select them. */
-function ruleForm(days: number, filter: ReportFilter) {
+function ruleForm(window: ReportWindow, filter: ReportFilter) {
   const { rule, path, method } = filter
   if (path === undefined && method === undefined && !rule) return undefined
   const requests = [method, path].flatMap((part) => (part === undefined ? [] : [visible(part)])).join(' ')
-  return { text: requests === '' ? 'Edit this rule' : `New rule for ${requests}`, href: ruleFormHref(days, filter) }
+  return { text: requests === '' ? 'Edit this rule' : `New rule for ${requests}`, href: ruleFormHref(window, filter) }
 }

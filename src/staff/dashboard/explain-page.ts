@@ -23,7 +23,7 @@ export function explainContext(
   trial: RequestedTrial,
   event: ListedEvent | undefined,
   explained: Explained,
-  { days, back }: KeptView,
+  { window, back }: KeptView,
   nowMs: number,
   rulePages: RulePageLinks,
 ) {
@@ -35,7 +35,7 @@ export function explainContext(
       form: { path, ip, user, headers },
       clients: [...(ip === '' ? [] : [`ip:${ip}`]), ...(user === '' ? [] : [`user:${user}`])].map((client) => ({
         name: visible(client),
-        href: clientHref(client, days, back),
+        href: clientHref(client, window, back),
       })),
       methods: [...new Set([...METHODS, method])].map((name) => ({ name, selected: name === method })),
       request: `${visible(method)} ${visible(path)}`,

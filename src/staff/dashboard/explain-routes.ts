@@ -23,7 +23,7 @@ export function registerExplainRoutes({ app, internals, pages, read }: PageRoute
   async function showExplanation(request: FastifyRequest, reply: FastifyReply) {
     const trial = requestedTrial(request)
     const field = (name: string) => lastParameter(request, name)
-    const view = readClientView(field)
+    const view = readClientView(field, clock.now())
     const event = await findEvent(field)
     const explained = trial.path === '' ? undefined : await fromDatabase(explain(trial))
     if (explained !== undefined && 'problem' in explained) reply.code(400)

@@ -1,6 +1,8 @@
 /** The formats of values on the staff pages. */
 import { formatCount } from '../../ground/number-text.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../ground/time/clock.js'
+import type { ReportWindow } from '../../reports/report-window.js'
+import { rangeText, spellTime } from './time-range.js'
 
 export { formatCount, formatRate, formatShortCount } from '../../ground/number-text.js'
 export { visible } from '../../ground/visible.js'
@@ -48,36 +50,45 @@ export function spanWords(ms: number): string {
 export const OFFERED_MINUTES = [15, 60]
 const OFFERED_DAYS = [1, 7, 30, 90]
 
-/** A parameter of the address, by the name that `requestedWindow` reads. */
-type WindowField = readonly [name: 'minutes' | 'days', value: string]
+/** Returns the parameters of a window, by the names that `readWindow` reads: shorter ones than a day are in minutes. */
+export function windowFields(window: ReportWindow): [name: string, value: string][] {
+  if (window.since === undefined) return [daysField(window.days)]
+  const { since, until } = window
+  return [
+    ['since', spellTime(since)],
+    ...(until === undefined ? [] : [['until', spellTime(until)] as [string, string]]),
+  ]
+}
 
-/** Returns the parameter of a window: shorter ones than a day are in minutes. */
-export function windowField(days: number): WindowField {
+function daysField(days: number): [name: 'minutes' | 'days', value: string] {
   return days < 1 ? ['minutes', String(Math.round((days * DAY_MS) / MINUTE_MS))] : ['days', String(days)]
 }
 
-/** Returns the choice of windows, including the selected one. */
-export function offeredWindows(selected: number, shortest: 'minutes' | 'days' = 'minutes') {
+/** Returns the choice of windows, including the selected one, unless that is a range. */
+export function offeredWindows(window: ReportWindow, shortest: 'minutes' | 'days' = 'minutes') {
   const short = shortest === 'minutes' ? OFFERED_MINUTES.map((minutes) => (minutes * MINUTE_MS) / DAY_MS) : []
-  const offered = [...new Set([...short, ...OFFERED_DAYS, selected])].toSorted((a, b) => a - b)
+  const selected = window.days === undefined ? [] : [window.days]
+  const offered = [...new Set([...short, ...OFFERED_DAYS, ...selected])].toSorted((a, b) => a - b)
   return offered.map((days) => {
-    const [name, value] = windowField(days)
-    return { name, value, days, label: duration(days), selected: days === selected }
+    const [name, value] = daysField(days)
+    return { name, value, days, label: duration(days), selected: days === window.days }
   })
 }
 
-/** Formats `last 7 days`, `last hour`. */
-export function windowName(days: number): string {
-  return `last ${lengthName(days)}`
+/** Formats `last 7 days`, `last hour`, `range 2026-11-24 14:00–15:00 UTC`: what something is in. */
+export function windowName(window: ReportWindow): string {
+  if (window.since === undefined) return `last ${lengthName(window.days)}`
+  return window.until === undefined ? `time ${rangeText(window)}` : `range ${rangeText(window)}`
 }
 
-export function windowTitle(days: number): string {
-  return `Last ${lengthName(days)}`
+/** Formats `Last 7 days`, `2026-11-24 14:00–15:00 UTC`, `Since 2026-11-24 14:00 UTC`. */
+export function windowTitle(window: ReportWindow): string {
+  return window.since === undefined ? `Last ${lengthName(window.days)}` : rangeText(window).replace('since', 'Since')
 }
 
 /** Formats `7 days before`, `hour before`: the window that a window is compared with. */
-export function formatWindowBefore(days: number): string {
-  return `${lengthName(days)} before`
+export function formatWindowBefore(window: ReportWindow): string {
+  return window.since === undefined ? `${lengthName(window.days)} before` : 'same length of time before'
 }
 
 function lengthName(days: number): string {

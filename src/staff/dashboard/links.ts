@@ -1,7 +1,8 @@
 import { SECOND_MS } from '../../ground/time/clock.js'
 import { DEFAULT_LISTING, type Listing } from '../../reports/dashboard-clients.js'
 import type { ReportFilter } from '../../reports/filter.js'
-import { windowField } from './format.js'
+import type { ReportWindow } from '../../reports/report-window.js'
+import { windowFields } from './format.js'
 import { spellHeaders, trialFor } from './trials.js'
 
 // All links are relative, so that the pages also work behind a proxy that rewrites paths.
@@ -14,9 +15,22 @@ export type FilterName = (typeof FILTER_NAMES)[number]
 /** Whether a page follows what happens: by its script unless it is off, and by itself where it is on. */
 export type Following = 'on' | 'off' | undefined
 
+/** The series of a chart, as addresses spell them. */
+export const SERIES = ['over_limit', 'would_be', 'denied', 'allowed'] as const
+
+export type Series = (typeof SERIES)[number]
+
+/** What a page shows of its report. */
+export interface Display {
+  /** The series of the chart; undefined for all of them, or all refusals. */
+  readonly show?: readonly Series[] | undefined
+  /** Whether tables list only what was refused, the most first. */
+  readonly onlyRefused?: boolean | undefined
+}
+
 /** What a dashboard shows, as its address says. */
-export interface View {
-  readonly days: number
+export interface View extends Display {
+  readonly window: ReportWindow
   readonly filter: ReportFilter
   readonly listing: Listing
   readonly live: Following
@@ -31,14 +45,27 @@ export function filterEntries(filter: ReportFilter): [name: FilterName, value: s
 }
 
 /** Returns the parameters of a view but its window and its filter. */
-export function viewEntries({ listing: { by, group }, live }: Pick<View, 'listing' | 'live'>): [string, string][] {
+export function viewEntries({
+  listing: { by, group },
+  live,
+  ...display
+}: Pick<View, 'listing' | 'live'> & Display): [string, string][] {
   const set: [string, string | undefined][] = [
     ['by', by === DEFAULT_LISTING.by ? undefined : by],
     ['group', group === DEFAULT_LISTING.group ? undefined : group],
   ]
   return [
     ...set.flatMap(([name, value]): [string, string][] => (value === undefined ? [] : [[name, value]])),
+    ...displayEntries(display),
     ...liveEntries(live),
+  ]
+}
+
+/** Returns the parameters of what a page shows of its report. */
+export function displayEntries({ show, onlyRefused }: Display): [name: string, value: string][] {
+  return [
+    ...(show === undefined ? [] : [['show', show.join()] as [string, string]]),
+    ...(onlyRefused ? [['only', 'refused'] as [string, string]] : []),
   ]
 }
 
@@ -52,37 +79,51 @@ export function backTo({ filter, listing }: Pick<View, 'filter' | 'listing'>): B
   return { ...filter, listing }
 }
 
-export function dashboardHref(days: number, back: Back, view?: Pick<View, 'listing' | 'live'>): string {
-  const [name, value] = windowField(days)
+export function dashboardHref(
+  window: ReportWindow,
+  back: Back,
+  view?: Pick<View, 'listing' | 'live'> & Display,
+): string {
   const shown = view ?? { listing: back.listing ?? DEFAULT_LISTING, live: undefined }
-  return `./?${new URLSearchParams([[name, value], ...filterEntries(back), ...viewEntries(shown)])}`
+  return `./?${new URLSearchParams([...windowFields(window), ...filterEntries(back), ...viewEntries(shown)])}`
 }
 
 /** Returns the address of a client's page: of all that it did, under whatever rule. */
-export function clientHref(client: string, days: number, back: Back = {}, live?: Following): string {
-  return `client.html?${new URLSearchParams([['client', client], ...clientFields(days, back, live)])}`
+export function clientHref(
+  client: string,
+  window: ReportWindow,
+  back: Back = {},
+  live?: Following,
+  display: Display = {},
+): string {
+  return `client.html?${new URLSearchParams([['client', client], ...clientFields(window, back, live, display)])}`
 }
 
 /** Returns the parameters of a client's page, except the client. */
-export function clientFields(days: number, back: Back, live?: Following): [name: string, value: string][] {
-  return [...backEntries(back), [...windowField(days)], ...liveEntries(live)]
+export function clientFields(
+  window: ReportWindow,
+  back: Back,
+  live?: Following,
+  display: Display = {},
+): [name: string, value: string][] {
+  return [...backEntries(back), ...windowFields(window), ...displayEntries(display), ...liveEntries(live)]
 }
 
 /** The window and the dashboard that the links of a page keep. */
 export interface KeptView {
-  readonly days: number
+  readonly window: ReportWindow
   /** The filter of the dashboard. */
   readonly back: Back
 }
 
 /** Returns the address of a page of the dashboard, such as `./rules.html`, with what it keeps. */
-export function keptHref(page: string, { days, back }: KeptView): string {
-  return page === './' ? dashboardHref(days, back) : `${page}?${new URLSearchParams(clientFields(days, back))}`
+export function keptHref(page: string, { window, back }: KeptView): string {
+  return page === './' ? dashboardHref(window, back) : `${page}?${new URLSearchParams(clientFields(window, back))}`
 }
 
 /** Returns what is kept as the hidden fields of a form. */
-export function keptFields({ days, back }: KeptView): { readonly name: string; readonly value: string }[] {
-  return clientFields(days, back).map(([name, value]) => ({ name, value }))
+export function keptFields({ window, back }: KeptView): { readonly name: string; readonly value: string }[] {
+  return clientFields(window, back).map(([name, value]) => ({ name, value }))
 }
 
 /** Returns what a page leads back to, as the hidden field of a form. */
@@ -94,8 +135,8 @@ function liveEntries(live: Following): [name: string, value: string][] {
   return live === undefined ? [] : [['live', live]]
 }
 
-export function offenderHref(key: string, days: number, back: Back): string {
-  return `offender.html?${new URLSearchParams(offenderFields(key, back))}&days=${days}`
+export function offenderHref(key: string, window: ReportWindow, back: Back): string {
+  return `offender.html?${new URLSearchParams([...offenderFields(key, back), ...windowFields(window)])}`
 }
 
 /** Returns the parameters of a key's page, except its window. */
@@ -109,13 +150,13 @@ function backEntries(back: Back): [name: string, value: string][] {
   return spelled === '' ? [] : [['back', spelled]]
 }
 
-export function offenderJsonHref(key: string, days: number): string {
-  return `offender/?${new URLSearchParams({ key, days: String(days) })}`
+export function offenderJsonHref(key: string, window: ReportWindow): string {
+  return `offender/?${new URLSearchParams([['key', key], ...windowFields(window)])}`
 }
 
 /** Returns the page that finds the clients that a text may mean, or the client's own page where there is one. */
-export function searchHref(text: string, days: number, back: Back): string {
-  return `search.html?${new URLSearchParams([['q', text], ...clientFields(days, back)])}`
+export function searchHref(text: string, window: ReportWindow, back: Back): string {
+  return `search.html?${new URLSearchParams([['q', text], ...clientFields(window, back)])}`
 }
 
 /** A request of the log; `client` is spelled as there. */
@@ -126,10 +167,10 @@ interface LoggedRequest {
 }
 
 /** Returns the page that explains a request, and with `event`, its id, begins with what became of it. */
-export function explainHref(request: LoggedRequest, { days, back }: KeptView, event?: number): string {
+export function explainHref(request: LoggedRequest, { window, back }: KeptView, event?: number): string {
   const fields: [string, string][] = [...trialFields(request), ['event', String(event ?? '')]]
   const given = fields.filter(([, value]) => value !== '')
-  return `explain.html?${new URLSearchParams([...given, ...clientFields(days, back)])}`
+  return `explain.html?${new URLSearchParams([...given, ...clientFields(window, back)])}`
 }
 
 /** Returns a request as the fields of the form that explains it. */
@@ -166,20 +207,20 @@ export function overridesHref(client: string): string {
 }
 
 /** Returns the address that leads to the form of a rule for the requests of a filter. */
-export function ruleFormHref(days: number, filter: ReportFilter): string {
-  return `rule-form?${new URLSearchParams([['days', String(days)], ...filterEntries(filter)])}`
+export function ruleFormHref(window: ReportWindow, filter: ReportFilter): string {
+  return `rule-form?${new URLSearchParams([...windowFields(window), ...filterEntries(filter)])}`
 }
 
 /** Returns the clients of a window as CSV, whatever the filter. */
-export function clientsCsvHref(days: number, { by }: Listing): string {
-  const [name, value] = windowField(days)
+export function clientsCsvHref(window: ReportWindow, { by }: Listing): string {
   const listing = { by, group: DEFAULT_LISTING.group }
-  return `clients.csv?${new URLSearchParams([[name, value], ...viewEntries({ listing, live: undefined })])}`
+  return `clients.csv?${new URLSearchParams([...windowFields(window), ...viewEntries({ listing, live: undefined })])}`
 }
 
-/** The CSV of keys has whole days, as the seed's. */
-export function offendersCsvHref(days: number): string {
-  return `offenders.csv?days=${Math.max(1, days)}`
+/** Of the last days the CSV of keys has whole ones, as the seed's. */
+export function offendersCsvHref(window: ReportWindow): string {
+  const its = window.since === undefined ? { days: Math.max(1, window.days) } : window
+  return `offenders.csv?${new URLSearchParams(windowFields(its))}`
 }
 
 /** The parameter of a page that takes the report that others have read just now. */
@@ -205,4 +246,20 @@ export function following(live: Following, freshForMs: number, hrefFor: (live: F
     on_href: hrefFor('on'),
     off_href: hrefFor('off'),
   }
+}
+
+/** What a list of events is limited to; an undefined field excludes none. */
+export interface EventsFilter {
+  readonly client?: string | undefined
+  readonly network?: string | undefined
+  readonly rule?: string | undefined
+  readonly path?: string | undefined
+  readonly method?: string | undefined
+  readonly outcome?: string | undefined
+}
+
+/** Returns the page of the events of a window that pass a filter. */
+export function eventsHref(window: ReportWindow, filter: EventsFilter = {}): string {
+  const fields = Object.entries(filter).filter((field): field is [string, string] => field[1] !== undefined)
+  return `events.html?${new URLSearchParams([...fields, ...windowFields(window)])}`
 }

@@ -8,11 +8,14 @@ import {
   explainHref,
   newOverrideHref,
   offenderFields,
+  offenderHref,
   offenderJsonHref,
   searchHref,
 } from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
+import type { RequestedWindow } from './requested-view.js'
 import { summary } from './summary.js'
+import { timeSelector } from './time-selector.js'
 
 /** What the page of a key leads to. */
 interface OffenderLinks {
@@ -34,13 +37,14 @@ const PROPOSED_RATE = '10/m'
  */
 export function offenderContext(
   detail: KeyDetail,
+  { window, typed }: RequestedWindow,
   client: string | undefined,
   back: Back,
   log: LogState,
   nowMs: number,
   { events, blockable }: OffenderLinks,
 ) {
-  const { key, days, by_path, recent_events } = detail
+  const { key, by_path, recent_events } = detail
   const most = by_path[0]?.blocked_count ?? 0
   return {
     ...detail,
@@ -48,18 +52,19 @@ export function offenderContext(
       title: `Counter ${visible(key)}`,
       subtitle: 'Rate limits',
       name: visible(key),
-      window: windowName(days),
-      windows: offeredWindows(days, 'days'),
+      window: windowName(window),
+      windows: offeredWindows(window, 'days'),
+      time: timeSelector({ window, typed }, nowMs, (its) => offenderHref(key, its, back)),
       kept: offenderFields(key, back).map(([name, value]) => ({ name, value })),
       notices: logNotices(log, detail.total > 0),
       is_logging: log.switches.enabled && log.switches.logEvents !== false,
-      summaries: [summary(detail, { onlyBlocked: logsOnlyBlocked(log) })],
+      summaries: [summary(detail, { window, onlyBlocked: logsOnlyBlocked(log) })],
       has_traffic: detail.total > 0,
       first_seen: detail.first_seen === null ? null : toMoment(Date.parse(detail.first_seen)),
       last_seen: detail.last_seen === null ? null : toMoment(Date.parse(detail.last_seen)),
       paths: by_path.map(({ path, blocked_count }) => ({
         path: visible(path),
-        href: dashboardHref(days, { key, path }),
+        href: dashboardHref(window, { key, path }),
         blocked: formatCount(blocked_count),
         bar: formatBar(blocked_count, most),
       })),
@@ -68,15 +73,15 @@ export function offenderContext(
         ...decision(event),
         method: visible(event.method),
         path: visible(event.path),
-        why_href: explainHref({ ...event, client: event.client || (client ?? key) }, { days, back }, event.id),
+        why_href: explainHref({ ...event, client: event.client || (client ?? key) }, { window, back }, event.id),
         usage: `${formatCount(event.count)} of ${formatCount(event.limit)}`,
         policy: visible(event.policy),
       })),
       recent: recent_events.length === 1 ? 'Latest request' : `Latest ${recent_events.length} requests`,
-      dashboard_href: dashboardHref(days, back),
-      traffic_href: dashboardHref(days, { key }),
-      client_href: client === undefined ? searchHref(key, days, back) : clientHref(client, days, back),
-      json_href: offenderJsonHref(key, days),
+      dashboard_href: dashboardHref(window, back),
+      traffic_href: dashboardHref(window, { key }),
+      client_href: client === undefined ? searchHref(key, window, back) : clientHref(client, window, back),
+      json_href: offenderJsonHref(key, window),
       events_href: events,
       block_href: blockable && newOverrideHref({ client: blockable, effect: 'deny', expiresAt: PROPOSED_LENGTH }),
       limit_href:

@@ -45,12 +45,12 @@ export async function registerDashboard(
   )
 }
 
-function navigationAt({ mounts }: Internals, mount: string, canSignOut: boolean) {
+function navigationAt({ mounts, clock }: Internals, mount: string, canSignOut: boolean) {
   return function navigation(request: FastifyRequest, role: StaffRole): Navigation {
     // At other addresses the relative links would be wrong.
     if (!isPageRoute(request)) return NO_NAVIGATION
     const present = presentPage(request)
-    const kept = keptView(request)
+    const kept = keptView(request, clock.now())
     return {
       links: navigationLinks('./', nearestMount(mounts.panels, mount), role).map(({ text, href }) => ({
         text,

@@ -28,14 +28,23 @@ import { createQuickActions } from './client-offer.js'
 import { registerClientRoutes } from './client-routes.js'
 import { dashboardContext, type Shown } from './dashboard-page.js'
 import { registerExplainRoutes } from './explain-routes.js'
-import { filterEntries, type View } from './links.js'
+import { filterEntries } from './links.js'
 import { readLogState } from './log-state.js'
 import { offenderContext } from './offender-page.js'
 import { registerOverrideRoutes } from './overrides/override-routes.js'
 import { commonClient, panelLinks } from './panel-links.js'
-import { isFollowing, isScript, readClientView, requestedView, withoutStyle } from './requested-view.js'
+import {
+  isFollowing,
+  isScript,
+  type RequestedView,
+  type RequestedWindow,
+  readClientView,
+  requestedView,
+  withoutStyle,
+} from './requested-view.js'
 import { registerRuleRoutes } from './rules/rule-routes.js'
 import { SharedReports } from './shared-reports.js'
+import { readRange } from './time-range.js'
 
 const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such page.', 404)
 const MissingKeyError = createError('FST_RATE_LIMIT_MISSING_KEY', 'missing ?key= parameter', 400)
@@ -63,17 +72,25 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   const hasNetworks = privacy?.addresses !== 'pseudonym'
   const shared = new SharedReports<DatedReport>(clock)
 
-  async function readDated(view: View): Promise<DatedReport> {
-    const report = await read(dashboardReport({ ...view, hasOffenders: pages.showOffenders }))
+  async function readDated(view: RequestedView): Promise<DatedReport> {
+    const report = await read(
+      dashboardReport({
+        ...view.window,
+        filter: view.filter,
+        listing: view.listing,
+        onlyRefused: view.onlyRefused,
+        hasOffenders: pages.showOffenders,
+      }),
+    )
     return { report, readAtMs: clock.now(), html: new Map() }
   }
 
   async function showDashboard(request: FastifyRequest, reply: FastifyReply) {
     // The relative links of the page need the slash.
     if (!requestedPath(request).endsWith('/')) return reply.redirect(`dashboard/${requestedSearch(request)}`)
-    const view = requestedView(request, hasNetworks)
-    const { days, filter, listing } = view
-    const name = JSON.stringify([days, filterEntries(filter), listing])
+    const view = requestedView(request, hasNetworks, clock.now())
+    const { window, filter, listing, onlyRefused } = view
+    const name = JSON.stringify([window, filterEntries(filter), listing, onlyRefused])
     const follows = isFollowing(request)
     const { result, freshForMs } = await shared.read(name, follows, () => readDated(view))
     // Without rules an override has no effect.
@@ -103,37 +120,44 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   }
 
   async function sendOffendersCsv(request: FastifyRequest, reply: FastifyReply) {
-    const offenders = await read(topOffenders({ days: requestedDays(request), limit: CSV_LIMIT }))
+    const offenders = await read(topOffenders({ ...requestedWindow(request).window, limit: CSV_LIMIT }))
     return sendCsv(reply, 'ratelimit_offenders.csv', offendersCsvRows(offenders))
   }
 
   async function sendClientsCsv(request: FastifyRequest, reply: FastifyReply) {
-    const { days, listing } = requestedView(request, hasNetworks)
-    const clients = await read(topClients({ days, limit: CSV_LIMIT, by: listing.by }))
+    const { window, listing } = requestedView(request, hasNetworks, clock.now())
+    const clients = await read(topClients({ ...window, limit: CSV_LIMIT, by: listing.by }))
     return sendCsv(reply, 'ratelimit_clients.csv', clientsCsvRows(clients))
   }
 
-  function asked(request: FastifyRequest) {
+  /** A window of whole days, as the seed's routes have it, or a range. */
+  function requestedWindow(request: FastifyRequest): RequestedWindow {
+    const { range, typed } = readRange((name) => lastParameter(request, name), clock.now())
+    return { window: range ?? { days: requestedDays(request) }, typed }
+  }
+
+  function requireKey(request: FastifyRequest) {
     const key = requestedKey(request)
     if (key === '') throw new MissingKeyError()
-    return { key, days: requestedDays(request) }
+    return key
   }
 
   async function readDetail(request: FastifyRequest) {
-    return read(offenderDetail(asked(request)))
+    return read(offenderDetail({ key: requireKey(request), ...requestedWindow(request).window }))
   }
 
   async function showOffender(request: FastifyRequest, reply: FastifyReply) {
-    const detail = await read(keyDetail(asked(request)))
-    const { back } = readClientView((name) => lastParameter(request, name))
-    const [counted = []] = await read(countedClients([detail.key], { days: detail.days }))
+    const requested = requestedWindow(request)
+    const detail = await read(keyDetail({ key: requireKey(request), ...requested.window }))
+    const { back } = readClientView((name) => lastParameter(request, name), clock.now())
+    const [counted = []] = await read(countedClients([detail.key], requested.window))
     const client = commonClient(counted, internals.countsByUser)
     const panel = nearestMount(internals.mounts.panels, mount)
     const links = {
       events: panel === undefined ? undefined : panelLinks(panel, detail.key, undefined, clock.now()).events,
       blockable: actorWith(request, 'writeOverrides') === undefined ? undefined : client,
     }
-    const context = offenderContext(detail, client, back, readLogState(internals), clock.now(), links)
+    const context = offenderContext(detail, requested, client, back, readLogState(internals), clock.now(), links)
     return pages.send(reply, 'offender', context)
   }
 

@@ -1,4 +1,4 @@
-import { allRequests, type Breakdown, type TrafficCounts } from '../../reports/breakdown.js'
+import { allRefused, allRequests, type Breakdown, type TrafficCounts } from '../../reports/breakdown.js'
 import type { EffectView } from './change-views.js'
 import { formatCount, formatRate, visible } from './format.js'
 import { type StackSegment, stack } from './stack.js'
@@ -18,6 +18,13 @@ export interface ShareRow {
   readonly effect: EffectView | undefined
 }
 
+interface ShareOptions {
+  /** What changes did, by the name of their row. */
+  readonly effects?: ReadonlyMap<string, EffectView>
+  /** Whether the rows are those of refusals: bars have nothing else. */
+  readonly onlyRefused?: boolean | undefined
+}
+
 /**
  * Returns the rows of a table: the busiest first, and the sum of all that is not listed in the last one.
  *
@@ -27,18 +34,30 @@ export function shareRows(
   { shares, other }: Breakdown,
   names: { readonly unnamed: string; readonly other: string },
   hrefFor: (name: string) => string,
-  effects: ReadonlyMap<string, EffectView> = new Map(),
+  { effects = new Map(), onlyRefused = false }: ShareOptions = {},
 ): ShareRow[] {
-  const most = Math.max(allRequests(other), ...shares.map(allRequests))
+  const measure = onlyRefused ? allRefused : allRequests
+  const most = Math.max(measure(other), ...shares.map(measure))
+  const shareRow = (name: string, href: string | undefined, counts: TrafficCounts) =>
+    toShareRow(name, href, counts, stack(onlyRefused ? limitToRefused(counts) : counts, most))
   const rows = shares.map((share) =>
     share.name === ''
-      ? shareRow(names.unnamed, undefined, share, most)
-      : { ...shareRow(visible(share.name), hrefFor(share.name), share, most), effect: effects.get(share.name) },
+      ? shareRow(names.unnamed, undefined, share)
+      : { ...shareRow(visible(share.name), hrefFor(share.name), share), effect: effects.get(share.name) },
   )
-  return allRequests(other) === 0 ? rows : [...rows, shareRow(names.other, undefined, other, most)]
+  return measure(other) === 0 ? rows : [...rows, shareRow(names.other, undefined, other)]
 }
 
-function shareRow(name: string, href: string | undefined, counts: TrafficCounts, most: number): ShareRow {
+function limitToRefused({ blocked, denied }: TrafficCounts): TrafficCounts {
+  return { total: blocked, blocked, would_block: 0, denied }
+}
+
+function toShareRow(
+  name: string,
+  href: string | undefined,
+  counts: TrafficCounts,
+  segments: ShareRow['segments'],
+): ShareRow {
   return {
     name,
     href,
@@ -47,7 +66,7 @@ function shareRow(name: string, href: string | undefined, counts: TrafficCounts,
     would_block: formatCount(counts.would_block),
     denied: formatCount(counts.denied),
     block_rate: formatRate(counts.total === 0 ? 0 : counts.blocked / counts.total),
-    segments: stack(counts, most),
+    segments,
     effect: undefined,
   }
 }

@@ -1,5 +1,6 @@
 import { allRequests } from '../../reports/breakdown.js'
 import type { Outcomes } from '../../reports/dashboard-report.js'
+import type { ReportWindow } from '../../reports/report-window.js'
 import type { TrafficSummary } from '../../reports/traffic.js'
 import { formatCount, formatRate, formatRequests, formatWindowBefore, windowTitle } from './format.js'
 import { type StackSegment, stack } from './stack.js'
@@ -30,27 +31,31 @@ export interface Summary {
 }
 
 /** A window; the seed's reports of a key have neither denials nor would-be refusals. */
-type Counts = Pick<TrafficSummary, 'days' | 'total' | 'allowed' | 'blocked' | 'block_rate'> &
+type Counts = Pick<TrafficSummary, 'total' | 'allowed' | 'blocked' | 'block_rate'> &
   Partial<Pick<Outcomes, 'would_block' | 'denied'>>
 
 /**
  * Returns a window as a card.
  *
- * @param options `before` is the window before it; with `onlyBlocked` the log holds refusals only, and a rate would
+ * @param options `window` is what the counts are of, and `before` what is counted before it; with `onlyBlocked` the log holds refusals only, and a rate would
  * mislead
  */
 export function summary(
   counts: Counts,
-  { before, onlyBlocked }: { readonly before?: Counts | undefined; readonly onlyBlocked: boolean },
+  {
+    window,
+    before,
+    onlyBlocked,
+  }: { readonly window: ReportWindow; readonly before?: Counts | undefined; readonly onlyBlocked: boolean },
 ): Summary {
-  const { days, total, blocked, would_block = 0, denied = 0 } = counts
+  const { total, blocked, would_block = 0, denied = 0 } = counts
   const compared = before !== undefined && requestsOf(before) > 0 ? before : undefined
   return {
-    title: windowTitle(days),
+    title: windowTitle(window),
     figures: figures(counts, compared, onlyBlocked),
     segments: onlyBlocked ? [] : stack({ total, blocked, would_block, denied }, requestsOf(counts)),
     bar_label: onlyBlocked ? '' : barLabel(counts),
-    before: before === undefined ? '' : beforeText(before, onlyBlocked),
+    before: before === undefined ? '' : beforeText(window, before, onlyBlocked),
   }
 }
 
@@ -122,9 +127,9 @@ function formatRatio(ratio: number): string {
   return formatCount(ratio < 10 ? Math.round(10 * ratio) / 10 : Math.round(ratio))
 }
 
-function beforeText(before: Counts, onlyBlocked: boolean): string {
-  const { days, blocked, block_rate, denied = 0 } = before
-  const when = formatWindowBefore(days)
+function beforeText(window: ReportWindow, before: Counts, onlyBlocked: boolean): string {
+  const { blocked, block_rate, denied = 0 } = before
+  const when = formatWindowBefore(window)
   if (requestsOf(before) === 0) return onlyBlocked ? `Nothing logged in the ${when}` : `No requests in the ${when}`
   const over = `${formatCount(blocked)} over the limit`
   const rate = onlyBlocked ? '' : ` (${formatRate(block_rate)})`

@@ -109,7 +109,7 @@ test('the page of a client is told how the dashboard is filtered', async (t) => 
 
 test('the page of a key leads back to the dashboard as it was filtered', async (t) => {
   const { page } = await startWithTraffic(t)
-  const offender = await page(offenderHref(OFFENDER.key, 30, { rule: 'login', key: OFFENDER.key }))
+  const offender = await page(offenderHref(OFFENDER.key, { days: 30 }, { rule: 'login', key: OFFENDER.key }))
 
   assert.match(
     offender,

@@ -290,7 +290,8 @@ test('strangers see no explanation', async (t) => {
 test('a client of any kind is one to ask about', () => {
   const fieldsOf = (client: string) =>
     Object.fromEntries(
-      new URL(explainHref({ method: 'GET', path: '/', client }, { days: 7, back: {} }), 'http://x/').searchParams,
+      new URL(explainHref({ method: 'GET', path: '/', client }, { window: { days: 7 }, back: {} }), 'http://x/')
+        .searchParams,
     )
   const of = { method: 'GET', path: '/', days: '7' }
   assert.deepEqual(fieldsOf('ip:2001:db8:1:2::/64'), { ...of, ip: '2001:db8:1:2::' })

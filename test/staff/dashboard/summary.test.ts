@@ -34,7 +34,7 @@ test('a change of a rate is in points', () => {
 })
 
 test('a card without requests before says so, and compares nothing', () => {
-  const { before, figures } = summary(counts(10, 5), { before: counts(0, 0), onlyBlocked: false })
+  const { before, figures } = summary(counts(10, 5), { window: { days: 1 }, before: counts(0, 0), onlyBlocked: false })
 
   assert.equal(before, 'No requests in the 24 hours before')
   assert.deepEqual(
@@ -49,7 +49,11 @@ test('a card without requests before says so, and compares nothing', () => {
 })
 
 test('a card says what it is compared with', () => {
-  const { before, figures } = summary(counts(0, 0, 7), { before: counts(2_000, 500, 7), onlyBlocked: false })
+  const { before, figures } = summary(counts(0, 0, 7), {
+    window: { days: 7 },
+    before: counts(2_000, 500, 7),
+    onlyBlocked: false,
+  })
 
   assert.equal(before, 'Compared with the 7 days before: 2,000 requests, 500 over the limit (25.0%)')
   assert.deepEqual(
@@ -59,7 +63,11 @@ test('a card says what it is compared with', () => {
 })
 
 test('of a log of refusals alone a card shows no rate', () => {
-  const { before, figures, bar_label, segments } = summary(counts(12, 10), { before: counts(9, 5), onlyBlocked: true })
+  const { before, figures, bar_label, segments } = summary(counts(12, 10), {
+    window: { days: 1 },
+    before: counts(9, 5),
+    onlyBlocked: true,
+  })
 
   assert.deepEqual(
     figures.map(({ label, value }) => [label, value]),

@@ -113,7 +113,7 @@ export function changeRow(change: Change, may_revert: boolean) {
     who: actorText(actor),
     source: SOURCES[source],
     name: visible(name),
-    href: entity === 'rule' ? ruleHref(name) : clientHref(name, DAYS),
+    href: entity === 'rule' ? ruleHref(name) : clientHref(name, { days: DAYS }),
     changes_href: changesHref(entity, name),
     sentence,
     // A sentence about one field has said it all, unless it had to cut the values.

@@ -124,7 +124,7 @@ function overrideRow({ id, entry, isInForce, updatedAt, actor }: ListedOverride,
     seen: `${id}:${entryVersion(entry)}`,
     client: visible(client),
     href: `override.html?id=${id}`,
-    client_href: clientHref(client, CLIENT_DAYS),
+    client_href: clientHref(client, { days: CLIENT_DAYS }),
     effect: isBan ? 'Banned' : effectWords(effect),
     tone:
       !isInForce || isInvalid ? 'no' : effect === 'deny' ? 'blocked' : effect === 'allow' ? 'allowed' : 'over-limit',

@@ -5,13 +5,14 @@ import { suggestedRates } from '../../../reports/suggested-rates.js'
 import { readTraffic } from '../../../reports/traffic.js'
 import { readSomeEntries } from '../../../rules/read-entries.js'
 import { RULES } from '../../../rules/rule.js'
-import { requestedDays, requestedFilter } from '../../shell/request-query.js'
+import { lastParameter, requestedFilter } from '../../shell/request-query.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
 import { requireActor } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
 import { registerEntryForm } from '../entries/entry-form-routes.js'
 import { newRuleHref, ruleHref } from '../links.js'
 import type { PageRoutes } from '../page-routes.js'
+import { readWindow } from '../requested-view.js'
 import { besideRule } from './beside-rule.js'
 import { proposeRule } from './proposed-rule.js'
 import { ruleChecks } from './rule-checks.js'
@@ -21,7 +22,7 @@ import { RULE_LIST } from './rules-page.js'
 /** Registers the list of rules, the page of a rule, and the way there from a filter of the dashboard. */
 export function registerRuleRoutes(routes: PageRoutes): void {
   const { app, internals, read } = routes
-  const { database } = internals
+  const { clock, database } = internals
   const readRules = (rest: string, parameters: readonly SqlValue[]) =>
     fromDatabase(readSomeEntries(database, RULES, rest, parameters))
 
@@ -33,10 +34,10 @@ export function registerRuleRoutes(routes: PageRoutes): void {
       const [stored] = await readRules('WHERE name = $1', [rule])
       if (stored !== undefined) return reply.redirect(ruleHref(rule))
     }
-    const days = requestedDays(request)
+    const { window } = readWindow((name) => lastParameter(request, name), clock.now())
     const filter = { rule, path, method }
-    const suggested = await read(suggestedRates({ ...filter, days }))
-    const traffic = await read(async (snapshot) => readTraffic(snapshot, windowFor({ days }, snapshot.nowMs), filter))
+    const suggested = await read(suggestedRates({ ...filter, ...window }))
+    const traffic = await read(async (snapshot) => readTraffic(snapshot, windowFor(window, snapshot.nowMs), filter))
     const deciding = new Set(traffic.flatMap(({ rule_name }) => (rule_name === '' ? [] : [rule_name])))
     const rules = (await readRules('', [])).map(({ entry }) => entry)
     const fields = proposeRule({ path, method, suggested, rules, deciding, routedPath: internals.routedPath })
