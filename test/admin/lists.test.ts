@@ -530,9 +530,9 @@ forEachDatabase((provider) => {
     assert.deepEqual(sentences, ['In the last 7 days 2 clients sent 11 requests to POST /login.'])
     assert.deepEqual(rates.slice(0, 2), [
       { rate: '2/m', percentile: 50, clients: '1', requests: '7' },
-      { rate: '9/m', percentile: 95, clients: '0', requests: '0' },
+      { rate: '9/m', percentile: 99, clients: '0', requests: '0' },
     ])
-    assert.equal(rates.length, 6)
+    assert.equal(rates.length, 4, 'of several percentiles with one rate the last one')
     const none = await suggest({ pathPattern: '^/no where' })
     assert.match(none.sentences[0], /^The log has no requests of POST \/no%20where in the last 7 days\.$/)
     for (const pathPattern of ['^/login$', 'login', '^/(a|b)', '(?i)^/login', '^/\u202e', '(']) {

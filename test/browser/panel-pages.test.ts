@@ -154,7 +154,7 @@ inChromium(() => {
     await page.goto(at(DASHBOARD))
     assert.deepEqual(await page.getByRole('navigation').count(), 0)
     await signIn(page)
-    const expected = ['Dashboard', 'Clients', 'Rules', 'Explain', 'Overrides', 'History']
+    const expected = ['Dashboard', 'Clients', 'Rules', 'Overrides and bans', 'Changes', 'Explain', 'History']
     assert.deepEqual(await links(page), expected)
     for (const name of expected) {
       await page.locator('.shell').getByRole('link', { name, exact: true }).click()

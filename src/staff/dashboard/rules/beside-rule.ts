@@ -8,9 +8,9 @@ import { takeNotice } from '../../shell/notice-cookie.js'
 import { issueFormToken } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
 import { actorWith } from '../../shell/staff-member.js'
-import { changeRow, changesHref } from '../changes/changes-page.js'
+import { changeRow } from '../changes/changes-page.js'
 
-/** Further changes are on a page of their own. */
+/** Each leads to the page of all of them. */
 const MAX_CHANGES = 10
 
 /** Returns the address of a rule's page, which its notices are about. */
@@ -32,7 +32,6 @@ export function besideRule(database: Database) {
       result: takeNotice(request, reply, rulePage(id)),
       switch: mayWrite ? undefined : switchForm(request, reply, id, entry.isActive),
       changes: changes.map((change) => changeRow(change, mayWrite)),
-      changes_href: changesHref('rule', name),
       // Reverting a change leads to the page of all of them.
       kept: Object.entries({ entity: 'rule', name }).map(([field, value]) => ({ name: field, value })),
     }
