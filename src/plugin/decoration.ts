@@ -116,7 +116,7 @@ export function createInternals(
     clock: settings.clock,
     switches: settings,
     privacy: settings.privacy,
-    mounts: { dashboards: [], panels: [] },
+    mounts: { dashboards: [], panels: [], apis: [] },
     eventStats: () => events.stats(),
     countsByUser: (ruleName) => {
       const { key } = settings.middleware

@@ -22,6 +22,8 @@ export interface StaffMounts {
   readonly dashboards: string[]
   /** The root paths of admin panels. */
   readonly panels: string[]
+  /** The prefixes of APIs that take tokens. */
+  readonly apis: string[]
 }
 
 /** Returns the mount that shares the most leading segments with another one. */

@@ -131,10 +131,13 @@ forEachDatabase((provider) => {
 
   test('Undo of overrides reverts no change of a rule', async (t) => {
     const { open, app } = await openForms(t, provider, 'operator')
-    await app.smartRateLimit.client.rateLimitRule.create({ data: { name: 'login', pathPattern: '^/', rate: '5/m' } })
-    const { id } = await app.smartRateLimit.client.rateLimitChange.findFirstOrThrow()
-    await (await open('overrides.html')).submit({ undo: String(id) }, {}, 'overrides-bulk')
-    assert.equal(await app.smartRateLimit.client.rateLimitRule.count(), 1)
+    const { rateLimitRule, rateLimitChange, rateLimitOverride } = app.smartRateLimit.client
+    await rateLimitRule.create({ data: { name: 'login', pathPattern: '^/', rate: '5/m' } })
+    const { id } = await rateLimitChange.findFirstOrThrow()
+    await rateLimitOverride.create({ data: { client: 'user:1', effect: 'deny' } })
+    const sent = await (await open('overrides.html')).submit({ undo: String(id) }, {}, 'overrides-bulk')
+    assert.equal(sent.status, 303)
+    assert.equal(await rateLimitRule.count(), 1)
   })
 
   test('a viewer reads, and is neither shown nor let do anything', async (t) => {

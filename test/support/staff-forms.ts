@@ -1,5 +1,6 @@
 /** Uses the forms of the staff pages as a browser without JavaScript does. */
 import type { TestContext } from 'node:test'
+import type { FastifyInstance } from 'fastify'
 import type { RateLimitOptions } from '../../src/index.js'
 import type { StaffRole } from '../../src/staff/shell/roles.js'
 import type { Provider } from './databases.js'
@@ -25,8 +26,9 @@ export async function openForms(
   provider: Provider,
   role: StaffRole = 'admin',
   plugin: RateLimitOptions = { useDynamicRules: true },
+  routes?: (app: FastifyInstance) => void,
 ) {
-  const started = await startWithStaff(t, provider, { isStaff: () => ({ actor: 'alice', role }) }, plugin)
+  const started = await startWithStaff(t, provider, { isStaff: () => ({ actor: 'alice', role }) }, plugin, routes)
   /** @param after the answer whose cookies are sent */
   const get = (address: string, after?: Answer) =>
     started.request(DASHBOARD + address, after && { headers: { cookie: cookieOf(after.headers) } })

@@ -40,7 +40,10 @@ async function registerWithApi(app: FastifyInstance, options: ApiOptions): Promi
   // Only apps with an API load the validator, and what the API answers.
   const [{ registerApi }, { Tokens }] = await Promise.all([import('./register-routes.js'), import('./token-table.js')])
   const tokens = takesTokens ? new Tokens(internals.database) : undefined
-  if (tokens !== undefined) internals.closeWithPlugin('tokens', () => tokens.close())
+  if (tokens !== undefined) {
+    internals.mounts.apis.push(app.prefix)
+    internals.closeWithPlugin('tokens', () => tokens.close())
+  }
   await registerApi(app, internals, {
     tokens,
     authorize: authorize && hostStaff(authorize, internals.clock, 'apiPlugin', 'authorize'),

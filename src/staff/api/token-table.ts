@@ -1,5 +1,10 @@
 import type { Database } from '../../database/database.js'
+import { errorMessage } from '../../ground/errors.js'
+import { asText } from '../../ground/storable.js'
 import { latestStartMs, MINUTE_MS } from '../../ground/time/clock.js'
+import { parseLength } from '../../limiter/rate.js'
+import { spellLength } from '../../limiter/rate-words.js'
+import type { Field } from '../../rules/description.js'
 import { STAFF_ROLES, type StaffRole, toRole } from '../shell/roles.js'
 import { createToken, hashToken, isWellFormed } from './token-text.js'
 
@@ -32,12 +37,74 @@ const TABLE = 'rate_limit_token'
 const USE_INTERVAL_MS = MINUTE_MS
 const COLUMNS = 'name, role, created_at AS "createdAt", expires_at AS "expiresAt", last_used_at AS "lastUsedAt"'
 
+function parseTokenName(value: unknown): string {
+  const name = asText(value)
+  if (NAME.test(name)) return name
+  throw new Error(
+    `${JSON.stringify(name)} is no name of a token: give 1 to 100 letters, digits and . _ @ - with blanks between`,
+  )
+}
+
+function parseTokenRole(value: unknown): StaffRole {
+  const role = toRole(value)
+  if (role !== undefined) return role
+  throw new Error(`${JSON.stringify(value)} is no role: give ${STAFF_ROLES.join(', ')}`)
+}
+
+/** Returns the milliseconds of a token's life; null for one without end. */
+function parseTokenLife(value: unknown): number | null {
+  const text = asText(value)
+  if (text === '') return null
+  const lengthMs = parseLength(text)
+  if (lengthMs !== undefined) return lengthMs
+  throw new Error(`${JSON.stringify(text)} is no length of time: give 30m, 2h or 90d, at most 366d`)
+}
+
+const ROLE_LABELS: Readonly<Record<StaffRole, string>> = {
+  viewer: 'viewer: reads',
+  operator: 'operator: also writes overrides, resets counters, switches rules',
+  admin: 'admin: does all',
+}
+
+/** The fields of a new token. */
+export const TOKEN_FIELDS = {
+  name: {
+    kind: 'text',
+    parse: parseTokenName,
+    about: 'Who or what uses it. The history of changes has it as the actor.',
+    panel: { title: 'Name', input: 'text' },
+  },
+  role: {
+    kind: 'text',
+    default: 'viewer',
+    parse: parseTokenRole,
+    about: 'What it may do.',
+    panel: {
+      title: 'Role',
+      input: 'select',
+      options: STAFF_ROLES.map((role) => ({ value: role, label: ROLE_LABELS[role] })),
+    },
+  },
+  for: {
+    kind: 'text',
+    default: '',
+    parse: parseTokenLife,
+    tidy: (typed) => typed.replace(/\s/g, '').toLowerCase(),
+    guess: spellLength,
+    about: 'How long it opens the API: 2h or 90d, at most 366d. Empty: until it is revoked.',
+    panel: { title: 'Valid for', input: 'code', example: '90d' },
+  },
+} as const satisfies Readonly<Record<string, Field>>
+
 /** Returns what is wrong with a name and a role; undefined where nothing is. */
 export function findTokenProblem(name: string, role: string): string | undefined {
-  if (!NAME.test(name)) {
-    return `${JSON.stringify(name)} is no name of a token: give 1 to 100 letters, digits and . _ @ - with blanks between`
+  try {
+    parseTokenName(name)
+    parseTokenRole(role)
+    return undefined
+  } catch (error) {
+    return errorMessage(error)
   }
-  return toRole(role) === undefined ? `${JSON.stringify(role)} is no role: give ${STAFF_ROLES.join(', ')}` : undefined
 }
 
 /**

@@ -45,6 +45,7 @@ import {
 import { registerRuleRoutes } from './rules/rule-routes.js'
 import { SharedReports } from './shared-reports.js'
 import { readRange } from './time-range.js'
+import { registerTokenRoutes } from './tokens/token-routes.js'
 
 const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such page.', 404)
 const MissingKeyError = createError('FST_RATE_LIMIT_MISSING_KEY', 'missing ?key= parameter', 400)
@@ -171,6 +172,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   registerRuleRoutes(routes)
   registerChangeRoutes(routes)
   registerOverrideRoutes(routes)
+  registerTokenRoutes(routes)
   app.get('/', staffRoute('dashboard'), showDashboard)
   app.get('/live.js', staffRoute('live-script'), sendScript)
   app.get('/offenders.csv', staffRoute('offenders-csv'), sendOffendersCsv)

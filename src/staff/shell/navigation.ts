@@ -34,6 +34,7 @@ const DASHBOARD_LINKS: readonly { readonly text: string; readonly page: string; 
   { text: 'Overrides and bans', page: 'overrides.html' },
   { text: 'Changes', page: 'changes.html' },
   { text: 'Explain', page: 'explain.html' },
+  { text: 'Tokens', page: 'tokens.html', right: 'writeTokens' },
 ]
 
 /** The resources of the panel that every page links to, in their order. */

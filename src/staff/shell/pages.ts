@@ -50,6 +50,7 @@ const PAGE_NAMES = [
   'rules',
   'changes-page',
   'overrides',
+  'tokens',
   'entry-form',
   'sign-in',
   'error',

@@ -26,6 +26,7 @@ export const RIGHTS = {
   resetCounters: { from: 'operator', about: 'reset counters' },
   switchRules: { from: 'operator', about: 'switch rules on and off' },
   writeRules: { from: 'admin', about: 'create, change, delete and import rules, and revert their changes' },
+  writeTokens: { from: 'admin', about: 'see, create and revoke tokens of the API' },
 } as const satisfies Readonly<Record<string, DescribedRight>>
 
 export type Right = keyof typeof RIGHTS
