@@ -9,10 +9,8 @@ import { REPLY, type RequestWithReply } from './request-reply.js'
 
 /** What requests cost, before the limit that decides about them is known. */
 export interface RequestCosts {
-  /** Whether all of them cost 1, as far as is known. */
+  /** Whether all of them cost 1, which the first requests have to show. */
   readonly areOne: boolean
-  /** How many of the next requests may be those of a route that is not known, and has a cost. */
-  unexamined: number
   /** Returns what a request costs; 0 where it is exempt. */
   costFor(checked: CheckedRequest): number
 }
@@ -75,12 +73,7 @@ export function createOnRequest(dependencies: HookDependencies) {
     checked.waitedMs = marked[WAITED] ?? 0
     let decided: ReturnType<Decide> = checked
     try {
-      let isOne = costs.areOne
-      if (isOne && costs.unexamined > 0) {
-        costs.unexamined--
-        isOne = request.routeOptions.config.smartRateLimit === undefined
-      }
-      if (!isOne) checked.cost = costs.costFor(checked)
+      if (!costs.areOne) checked.cost = costs.costFor(checked)
       if (checked.cost > 0) decided = dependencies.decide(dependencies, checked)
       else checked.isExempt = true
     } catch (error) {

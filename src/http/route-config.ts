@@ -75,35 +75,35 @@ export class RouteCosts implements RequestCosts {
   readonly #costs = new Map<unknown, CostFunction>([[false, () => 0]])
   /** Whether some route has a cost. A flag, since Fastify creates the options of a route anew each time they are read. */
   #differ = false
-  areOne: boolean
-  unexamined = EXAMINED
+  /** Whether nothing but a route that is not known yet can cost anything but 1. */
+  #mayBeOne: boolean
+  #unexamined = EXAMINED
+  areOne = false
   /** The number of routes that have a cost, so far. */
   count = 0
   /** The costs in the check of preflights by a hook of their route. */
   readonly late: RequestCosts = {
     areOne: false,
-    unexamined: 0,
     costFor: (checked) => this.costFor(checked, true),
   }
 
   constructor(options: RouteCostOptions) {
     this.#options = options
-    this.areOne = options.skipsNothing
+    this.#mayBeOne = options.skipsNothing
   }
 
   /** @param isLate whether a hook of the route checks */
   costFor(checked: CheckedRequest, isLate = false): number {
     if (isCheckedLate(checked.request) !== isLate) return 0
-    const mayDiffer = this.#differ || this.unexamined > 0
-    if (this.unexamined > 0) this.unexamined--
-    const cost = mayDiffer ? this.#routeCost(checked.request) : 1
+    const cost = this.#differ || this.#unexamined > 0 ? this.#routeCost(checked.request) : 1
+    if (this.#unexamined > 0 && --this.#unexamined === 0) this.areOne = this.#mayBeOne
     return cost === 0 || this.#options.isSkipped(checked) ? 0 : cost
   }
 
   /** @throws InvalidSettingError for an invalid config of a route */
   noteRoute({ config, url }: RouteOptions): void {
     const own = config?.smartRateLimit
-    if (config && isMarkedLate(config)) this.areOne = false
+    if (config && isMarkedLate(config)) this.#mayDiffer()
     if (own === undefined) return
     if (!isConfigLimit(own)) this.#noteDifference()
     if (own === false) return
@@ -128,6 +128,11 @@ export class RouteCosts implements RequestCosts {
 
   #noteDifference(): void {
     this.#differ = true
+    this.#mayDiffer()
+  }
+
+  #mayDiffer(): void {
+    this.#mayBeOne = false
     this.areOne = false
   }
 

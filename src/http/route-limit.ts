@@ -132,7 +132,7 @@ export function createRouteLimit(
     address: (request) => allow(address(request)),
     decide,
     path: () => '/',
-    costs: { areOne: cost === 1, unexamined: 0, costFor: ({ request }) => costFor(request) },
+    costs: { areOne: cost === 1, costFor: ({ request }) => costFor(request) },
     inForce: () => NOTHING_IN_FORCE,
     overrideLimit: () => null,
     chooseRule: () => undefined,

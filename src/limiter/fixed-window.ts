@@ -1,5 +1,5 @@
 import { latestStartMs } from '../ground/time/clock.js'
-import { type Checked, type Decision, neededFor, type Policy, type Settlement } from './algorithm.js'
+import type { Checked, Decision, Policy, Settlement } from './algorithm.js'
 import { MONTH_MS, windowEndMs, windowStartMs } from './period.js'
 
 /** The state that a store keeps per key. The window is `[startMs, endMs)`, aligned to the epoch, or a month. */
@@ -40,7 +40,7 @@ export function advanceFixedWindow(
  */
 export function decideFixedWindow(policy: Policy, count: number, endMs: number, cost: number, nowMs: number): Decision {
   const { limit } = policy
-  const needed = neededFor(cost)
+  const needed = Math.max(1, cost)
   const allowed = count - cost + needed <= limit
   const resetMs = Math.max(0, endMs - nowMs)
   return {
