@@ -26,7 +26,7 @@ interface ListedFilter {
 }
 
 /** The position of an event in the list, whatever is inserted before or behind it. */
-interface EventPosition {
+export interface EventPosition {
   readonly timestampMs: number
   readonly id: number
 }
@@ -75,10 +75,18 @@ export function listEvents(
       (parameters) => conditionsFor(snapshot, filter, found, before, parameters),
       limit,
     )
-    const parameters = new Parameters()
-    const ids = parameters.add(JSON.stringify(positions.map(({ id }) => id)))
-    return selectEvents(snapshot, [snapshot.dialect.isOneOf('id', ids, 'bigint')], NEWEST_FIRST, parameters, limit)
+    return readEventsOf(
+      snapshot,
+      positions.map(({ id }) => id),
+    )
   }
+}
+
+/** Reads the events of some ids, the newest first. */
+export function readEventsOf(snapshot: LogSnapshot, ids: readonly number[]): Promise<ListedEvent[]> {
+  const parameters = new Parameters()
+  const isOneOfThem = snapshot.dialect.isOneOf('id', parameters.add(JSON.stringify(ids)), 'bigint')
+  return selectEvents(snapshot, [isOneOfThem], NEWEST_FIRST, parameters, ids.length)
 }
 
 /** Finds one event; undefined where the log does not have it, or no longer. */

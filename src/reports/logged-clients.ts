@@ -17,6 +17,8 @@ export interface LoggedClients {
   readonly ranges: readonly SpellingRange[] | undefined
   /** The keys under which the log may have these clients; undefined where there are too many to be looked up. */
   readonly keys: readonly string[] | undefined
+  /** Returns whether a client of these ranges is in the network. */
+  readonly isMeant: (client: string) => boolean
 }
 
 type SpellingRange = readonly [from: string, to: string]
@@ -36,18 +38,20 @@ export function loggedClients(text: string, sinceMs?: number): Report<LoggedClie
   return async (snapshot) => {
     const typed = storable(text.trim(), MAX_KEY_LENGTH)
     const key = toLogged(snapshot, typed)
-    if (splitKey(typed).rule !== undefined) return { key, clients: undefined, ranges: undefined, keys: [key] }
+    if (splitKey(typed).rule !== undefined)
+      return { key, clients: undefined, ranges: undefined, keys: [key], isMeant: () => true }
     const search = parseClientSearch(typed, snapshot.privacy)
     if (search === undefined) return undefined
     const rules = await readRuleNames(snapshot, { since: Math.max(0, sinceMs ?? 0) })
     const [named = ''] = search.clients
     if (isNetwork(named)) {
       const ranges = rangesOf(search, named)
-      return { key, clients: search.clients, ranges, keys: await keysOfNetwork(snapshot, search, ranges, rules) }
+      const keys = await keysOfNetwork(snapshot, search, ranges, rules)
+      return { key, clients: search.clients, ranges, keys, isMeant: search.isMeant }
     }
     // An address of IPv6 is counted by its network.
     const clients = [...search.clients, ...search.networks]
-    return { key, clients, ranges: undefined, keys: await keysToLookUp(rules, clients, search) }
+    return { key, clients, ranges: undefined, keys: await keysToLookUp(rules, clients, search), isMeant: () => true }
   }
 }
 
