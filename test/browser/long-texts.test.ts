@@ -67,7 +67,13 @@ async function pagesOf(request: (path: string) => Promise<{ readonly text: strin
       return `client.html?${new URLSearchParams({ client })}`
     }),
     `offender.html?${new URLSearchParams({ key: `rule:${RULE}:${USER}` })}`,
+    'events.html',
+    `events.html?${new URLSearchParams({ client: USER, path: PATH, rule: RULE, method: 'M'.repeat(10), since: LONG })}`,
+    `events.html?${new URLSearchParams({ client: HEADER })}`,
+    `events.html?${new URLSearchParams({ path: `${PATH}x` })}`,
     'rules.html',
+    'overrides.html',
+    'changes.html',
     'explain.html',
     `explain.html?${new URLSearchParams(explained)}`,
     `explain.html?${new URLSearchParams({ ...explained, ip: LONG })}`,

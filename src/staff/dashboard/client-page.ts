@@ -1,7 +1,6 @@
 import { isNetwork } from '../../clients/client-networks.js'
 import type { ClientCounts } from '../../reports/client-counts.js'
 import type { ClientDetail, ClientPolicy } from '../../reports/client-detail.js'
-import type { ClientEvent } from '../../reports/recent-events.js'
 import { hasEnded, type ReportWindow } from '../../reports/report-window.js'
 import { measureOf } from '../../reports/top-clients.js'
 import type { Notice } from '../shell/notice-cookie.js'
@@ -9,13 +8,13 @@ import { describeChange } from './changes/change-sentence.js'
 import { type Chart, type ChartOptions, drawChart } from './chart.js'
 import { BLOCKS, KEEPS, type Offer, overridableParts, overrideClientFor } from './client-offer.js'
 import { type ClientReport, changesOf, overridesInForce, usedNow } from './client-state.js'
+import { eventRow } from './event-row.js'
 import { formatCount, formatRate, formatTime, offeredWindows, toMoment, visible, windowName } from './format.js'
 import {
   clientFields,
   clientHref,
   dashboardHref,
   eventsHref,
-  explainHref,
   following,
   type KeptView,
   overridesHref,
@@ -106,6 +105,7 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
       several: report.members.length > 0,
       events: recent_events.map((event) => eventRow(event, { window, back })),
       recent: latestTitle(recent_events.length, onlyRefused),
+      events_href: eventsHref(window, isNetwork(client) ? { network: client } : { client }),
       is_logging: log.switches.enabled && log.switches.logEvents !== false,
       now: toMoment(nowMs),
     },
@@ -227,31 +227,6 @@ function paths({ by_path }: ClientDetail, window: ReportWindow, onlyRefused = fa
     denied: formatCount(its.denied),
     segments: stackOutcomes(shownOutcomes(its, onlyRefused), most),
   }))
-}
-
-const DECISIONS: Readonly<Record<string, readonly [decision: string, text: string]>> = {
-  allowed: ['allowed', 'Allowed'],
-  denied: ['denied', 'Denied'],
-  unavailable: ['blocked', 'No store answered'],
-}
-
-function eventRow(event: ClientEvent, kept: KeptView) {
-  const overLimit = event.allowed
-    ? (['over-limit', 'Would be refused'] as const)
-    : (['blocked', 'Over the limit'] as const)
-  const [decision, decision_text] = DECISIONS[event.outcome] ?? overLimit
-  return {
-    ...seenAt(event.timestamp),
-    decision,
-    decision_text,
-    method: visible(event.method),
-    path: visible(event.path),
-    client: visible(event.client),
-    client_href: clientHref(event.client, kept.window, kept.back),
-    why_href: explainHref(event, kept, event.id),
-    usage: event.outcome === 'denied' ? '' : `${formatCount(event.count)} of ${formatCount(event.limit)}`,
-    policy: visible(event.policy),
-  }
 }
 
 /** Returns the outcomes that a bar of a table shows. */

@@ -27,6 +27,7 @@ import { registerChangeRoutes } from './changes/change-routes.js'
 import { createQuickActions } from './client-offer.js'
 import { registerClientRoutes } from './client-routes.js'
 import { dashboardContext, type Shown } from './dashboard-page.js'
+import { registerEventsRoutes } from './events-routes.js'
 import { registerExplainRoutes } from './explain-routes.js'
 import { filterEntries } from './links.js'
 import { readLogState } from './log-state.js'
@@ -168,6 +169,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
 
   registerClientRoutes(routes)
   app.register(async (scope) => registerActionRoutes(scope, internals))
+  registerEventsRoutes(routes)
   registerExplainRoutes(routes)
   registerRuleRoutes(routes)
   registerChangeRoutes(routes)

@@ -21,7 +21,8 @@ interface RequestedRange {
 const MAX_RANGE_MS = 365 * DAY_MS
 /** The most that a range reaches ahead of the present: further ahead it reaches until now. */
 const MAX_AHEAD_MS = DAY_MS
-const HOW_TO = '2026-11-24 14:00, 14:00, or 2h for two hours ago'
+/** How people may write a time. */
+export const HOW_TO = '2026-11-24 14:00, 14:00, or 2h for two hours ago'
 
 /** Reads the parameters `since` and `until`, as an address or a form spells them. */
 export function readRange(field: (name: string) => string, nowMs: number): RequestedRange {

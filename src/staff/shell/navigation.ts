@@ -30,6 +30,7 @@ export const NO_NAVIGATION: Navigation = { links: [] }
 const DASHBOARD_LINKS: readonly { readonly text: string; readonly page: string; readonly right?: Right }[] = [
   { text: 'Dashboard', page: '' },
   { text: 'Clients', page: 'search.html' },
+  { text: 'Events', page: 'events.html' },
   { text: 'Rules', page: 'rules.html' },
   { text: 'Overrides and bans', page: 'overrides.html' },
   { text: 'Changes', page: 'changes.html' },

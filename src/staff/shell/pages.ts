@@ -46,6 +46,7 @@ const PAGE_NAMES = [
   'offender',
   'client',
   'search-results',
+  'events',
   'explain',
   'rules',
   'changes-page',

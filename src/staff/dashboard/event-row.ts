@@ -1,0 +1,29 @@
+import type { ClientEvent } from '../../reports/recent-events.js'
+import { formatCount, toMoment, visible } from './format.js'
+import { clientHref, explainHref, type KeptView } from './links.js'
+
+const DECISIONS: Readonly<Record<string, readonly [decision: string, text: string]>> = {
+  allowed: ['allowed', 'Allowed'],
+  denied: ['denied', 'Denied'],
+  unavailable: ['blocked', 'No store answered'],
+}
+
+/** Returns an event as the tables of requests show it, with the links to its client and to why it was decided so. */
+export function eventRow(event: ClientEvent, kept: KeptView) {
+  const overLimit = event.allowed
+    ? (['over-limit', 'Would be refused'] as const)
+    : (['blocked', 'Over the limit'] as const)
+  const [decision, decision_text] = DECISIONS[event.outcome] ?? overLimit
+  return {
+    ...toMoment(Date.parse(event.timestamp)),
+    decision,
+    decision_text,
+    method: visible(event.method),
+    path: visible(event.path),
+    client: visible(event.client),
+    client_href: clientHref(event.client, kept.window, kept.back),
+    why_href: explainHref(event, kept, event.id),
+    usage: event.outcome === 'denied' ? '' : `${formatCount(event.count)} of ${formatCount(event.limit)}`,
+    policy: visible(event.policy),
+  }
+}

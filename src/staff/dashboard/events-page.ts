@@ -1,0 +1,181 @@
+import {
+  type EventSearch,
+  type FoundEvents,
+  SEARCHED_OUTCOMES,
+  type SearchedOutcome,
+} from '../../reports/event-search.js'
+import type { EventPosition, ListedEvent } from '../../reports/listed-events.js'
+import { clampedIsoTime } from '../../reports/report.js'
+import { eventRow } from './event-row.js'
+import { formatCount, formatTime, toMoment, visible } from './format.js'
+import { clientFields, type KeptView } from './links.js'
+import { type LogState, logNotices } from './log-state.js'
+import { spellTime, timeText } from './time-range.js'
+
+/** The fields of the filter, as they were typed, in the order of the page. */
+export const EVENT_FIELDS = ['client', 'rule', 'path', 'method', 'outcome', 'since', 'until'] as const
+export type EventField = (typeof EVENT_FIELDS)[number]
+export type EventFields = Readonly<Record<EventField, string>>
+
+/** What is wrong with the fields; a sentence each. */
+export type FieldErrors = Readonly<Partial<Record<EventField, string>>>
+
+const OUTCOME_TEXTS: Readonly<Record<SearchedOutcome, string>> = {
+  refused: 'Refused, for whatever reason',
+  over_limit: 'Over the limit',
+  denied: 'Denied',
+  unavailable: 'No store answered',
+  would_be: 'Would be refused',
+  allowed: 'Allowed',
+}
+
+const LABELS: Readonly<Record<EventField, string>> = {
+  client: 'Client or network',
+  rule: 'Rule',
+  path: 'Path begins with',
+  method: 'Method',
+  outcome: 'Outcome',
+  since: 'From',
+  until: 'Until',
+}
+
+/** What the page of events shows. */
+export interface ShownEvents {
+  readonly fields: EventFields
+  readonly errors: FieldErrors
+  readonly search: EventSearch
+  /** Undefined where a field is wrong. */
+  readonly found: FoundEvents | undefined
+  /** The position from which the page was read; undefined at the newest events. */
+  readonly from: { readonly position: EventPosition; readonly direction: 'older' | 'newer' } | undefined
+  readonly kept: KeptView
+  readonly log: LogState
+  readonly rules: readonly string[]
+  readonly nowMs: number
+}
+
+/** Returns the address of the page of events with some fields. */
+export function eventSearchHref(
+  fields: Partial<EventFields>,
+  kept: KeptView,
+  cursor: readonly [string, string][] = [],
+): string {
+  const given = EVENT_FIELDS.flatMap((name): [string, string][] => {
+    const value = fields[name]
+    return value === undefined || value === '' ? [] : [[name, value]]
+  })
+  return `events.html?${new URLSearchParams([...given, ...cursor, ...keptEntries(kept)])}`
+}
+
+/** Returns the times of a filter as `spell` has them, or as they were typed where they are none. */
+function spelledTimes({ since, until }: EventFields, { sinceMs, untilMs }: EventSearch, spell: (ms: number) => string) {
+  return {
+    since: sinceMs === undefined ? since : spell(sinceMs),
+    until: untilMs === undefined ? until : spell(untilMs),
+  }
+}
+
+/** Returns what the links keep. A range is of the filter itself. */
+function keptEntries({ window, back }: KeptView): [name: string, value: string][] {
+  const isRange = window.since !== undefined
+  return clientFields(window, back).filter(([name]) => !isRange || (name !== 'since' && name !== 'until'))
+}
+
+/** Returns the context of `events.hbs`. */
+export function eventsContext({ fields: typed, errors, search, found, from, kept, log, rules, nowMs }: ShownEvents) {
+  const { events = [], next, isBounded = false } = found ?? {}
+  // Links have the same range at any time.
+  const fields = { ...typed, ...spelledTimes(typed, search, spellTime) }
+  const isFiltered = EVENT_FIELDS.some((name) => fields[name] !== '')
+  const href = (cursor: readonly [string, string][]) => eventSearchHref(fields, kept, cursor)
+  return {
+    page: {
+      title: 'Events',
+      subtitle: 'Rate limits',
+      fields: fieldViews({ ...typed, ...spelledTimes(typed, search, timeText) }, errors, rules),
+      kept: keptEntries(kept).map(([name, value]) => ({ name, value })),
+      chips: EVENT_FIELDS.filter((name) => fields[name] !== '').map((name) => ({
+        text: LABELS[name],
+        value: name === 'outcome' ? outcomeText(fields.outcome) : visible(fields[name]),
+        href: eventSearchHref({ ...fields, [name]: '' }, kept),
+      })),
+      clear_href: eventSearchHref({}, kept),
+      notices: logNotices(log, events.length > 0),
+      is_logging: log.switches.enabled && log.switches.logEvents !== false,
+      is_valid: found !== undefined,
+      is_filtered: isFiltered,
+      events: events.map((event) => ({ ...eventRow(toClientEvent(event), kept), has_client: event.client !== '' })),
+      ...pageLinks({ events, next, isBounded, from, href }),
+      now: toMoment(nowMs),
+    },
+  }
+}
+
+function toClientEvent({ timestampMs, allowed, ...event }: ListedEvent) {
+  return { ...event, rule_name: '', timestamp: clampedIsoTime(timestampMs), allowed: Boolean(allowed) }
+}
+
+function outcomeText(outcome: string): string {
+  const known = SEARCHED_OUTCOMES.find((name) => name === outcome)
+  return known === undefined ? visible(outcome) : OUTCOME_TEXTS[known]
+}
+
+function fieldViews(fields: EventFields, errors: FieldErrors, rules: readonly string[]) {
+  return {
+    ...fields,
+    errors,
+    has_errors: Object.keys(errors).length > 0,
+    rules,
+    outcomes: SEARCHED_OUTCOMES.map((value) => ({
+      value,
+      text: OUTCOME_TEXTS[value],
+      selected: value === fields.outcome,
+    })),
+  }
+}
+
+interface PageEnds {
+  readonly events: readonly ListedEvent[]
+  readonly next: EventPosition | undefined
+  readonly isBounded: boolean
+  readonly from: ShownEvents['from']
+  href(cursor: readonly [string, string][]): string
+}
+
+/** Returns the links to older and newer events, and how far a search went that read only a part of the log. */
+function pageLinks({ events, next, isBounded, from, href }: PageEnds) {
+  const isNewer = from?.direction === 'newer'
+  const cursor = (name: 'before' | 'after', position: EventPosition | undefined) =>
+    position === undefined ? undefined : href([[name, spellPosition(position)]])
+  const [newest, oldest] = [events[0], events.at(-1)]
+  const reached = isBounded && next !== undefined ? formatTime(Date.parse(clampedIsoTime(next.timestampMs))) : undefined
+  return {
+    newest_href: from === undefined ? undefined : href([]),
+    newer_href: isNewer
+      ? cursor('after', next)
+      : cursor('after', from === undefined ? undefined : (newest ?? from.position)),
+    older_href: isNewer ? cursor('before', oldest ?? from.position) : cursor('before', next),
+    older_text: isBounded && !isNewer ? 'Search older' : 'Older',
+    newer_text: isBounded && isNewer ? 'Search newer' : 'Newer',
+    reached: reached && `Searched ${isNewer ? 'up' : 'back'} to ${reached} UTC, which is a part of the log.`,
+    shown: events.length === 1 ? '1 request' : `${formatCount(events.length)} requests`,
+  }
+}
+
+/** Spells a position as the address of a page has it. */
+function spellPosition({ timestampMs, id }: EventPosition): string {
+  return `${timestampMs}.${id}`
+}
+
+const POSITION = /^(-?\d{1,16})\.(-?\d{1,16})$/
+
+/** Reads a position from the address of a page; undefined for another text. */
+export function parsePosition(text: string): EventPosition | undefined {
+  const [, timestamp, id] = POSITION.exec(text) ?? []
+  const position = { timestampMs: Number(timestamp), id: Number(id) }
+  const isStorable = Number.isSafeInteger(position.id) && Math.abs(position.timestampMs) <= MAX_POSITION_MS
+  return isStorable ? position : undefined
+}
+
+/** A moment that both PostgreSQL and JavaScript have: the year 6000 before, and after. */
+const MAX_POSITION_MS = 200_000_000_000_000

@@ -1,0 +1,98 @@
+/** The logbook: the requests of the log, the newest first, by whatever is asked for. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { MAX_KEY_LENGTH, MAX_PATH_LENGTH, storable } from '../../ground/storable.js'
+import { MAX_METHOD_LENGTH } from '../../log/event.js'
+import { type EventSearch, SEARCHED_OUTCOMES, type SearchFrom, searchEvents } from '../../reports/event-search.js'
+import { lastParameter } from '../shell/request-query.js'
+import { staffRoute } from '../shell/staff-routes.js'
+import { type EventFields, eventsContext, type FieldErrors, parsePosition } from './events-page.js'
+import { readLogState } from './log-state.js'
+import type { PageRoutes } from './page-routes.js'
+import { readClientView } from './requested-view.js'
+import { HOW_TO, parseTime } from './time-range.js'
+
+const PAGE_LENGTH = 50
+
+export function registerEventsRoutes({ app, internals, pages, read }: PageRoutes): void {
+  const { clock } = internals
+
+  async function showEvents(request: FastifyRequest, reply: FastifyReply) {
+    const field = (name: string) => lastParameter(request, name)
+    const fields = readFields(field)
+    const { search, errors } = toSearch(fields, clock.now())
+    const isValid = Object.keys(errors).length === 0
+    const asked = isValid ? toFrom(field) : undefined
+    const first = isValid ? await read(searchEvents(search, asked, PAGE_LENGTH)) : undefined
+    // Whoever goes newer than a full page comes to the newest ones.
+    const isNewest = asked?.direction === 'newer' && first !== undefined && first.next === undefined
+    const from = isNewest ? undefined : asked
+    const found = isNewest ? await read(searchEvents(search, undefined, PAGE_LENGTH)) : first
+    const unknown = isValid && found === undefined ? { client: UNKNOWN_CLIENT } : errors
+    if (found === undefined) reply.code(400)
+    const context = eventsContext({
+      fields,
+      errors: unknown,
+      search,
+      found,
+      from,
+      kept: readClientView(field, clock.now()),
+      log: readLogState(internals),
+      rules: [],
+      nowMs: clock.now(),
+    })
+    return pages.send(reply, 'events', context)
+  }
+
+  app.get('/events.html', staffRoute('events'), showEvents)
+}
+
+const UNKNOWN_CLIENT = 'The log does not tell networks here: write an address, such as 203.0.113.7, or user:7'
+
+function readFields(field: (name: string) => string): EventFields {
+  const stored = (name: string, maxLength: number) => storable(field(name).trim(), maxLength)
+  return {
+    client: stored('client', MAX_KEY_LENGTH) || stored('network', MAX_KEY_LENGTH),
+    rule: stored('rule', MAX_KEY_LENGTH),
+    path: stored('path', MAX_PATH_LENGTH),
+    method: stored('method', MAX_METHOD_LENGTH).toUpperCase(),
+    outcome: stored('outcome', MAX_KEY_LENGTH),
+    since: stored('since', MAX_KEY_LENGTH),
+    until: stored('until', MAX_KEY_LENGTH),
+  }
+}
+
+function toSearch(fields: EventFields, nowMs: number): { readonly search: EventSearch; readonly errors: FieldErrors } {
+  const given = (text: string) => text || undefined
+  const outcome = SEARCHED_OUTCOMES.find((name) => name === fields.outcome)
+  const sinceMs = parseTime(fields.since, nowMs)
+  const isOpen = fields.until === '' || fields.until === 'now'
+  const untilMs = isOpen ? undefined : parseTime(fields.until, nowMs, sinceMs)
+  const isReversed = sinceMs !== undefined && untilMs !== undefined && sinceMs >= untilMs
+  const isOutcome = fields.outcome === '' || outcome !== undefined
+  return {
+    search: {
+      client: given(fields.client),
+      rule: given(fields.rule),
+      path: given(fields.path),
+      method: given(fields.method),
+      outcome,
+      sinceMs,
+      untilMs,
+    },
+    errors: {
+      ...(!isOutcome && { outcome: `Choose one of ${SEARCHED_OUTCOMES.join(', ')}` }),
+      ...(fields.since !== '' && sinceMs === undefined && { since: MOMENT }),
+      ...(!isOpen && untilMs === undefined && { until: MOMENT }),
+      ...(isReversed && { until: 'Write a time after the beginning' }),
+    },
+  }
+}
+
+const MOMENT = `Write it as ${HOW_TO}`
+
+/** Returns from where a page is read; a position that is none is the newest. */
+function toFrom(field: (name: string) => string): SearchFrom | undefined {
+  const [older, newer] = [parsePosition(field('before')), parsePosition(field('after'))]
+  if (older !== undefined) return { position: older, direction: 'older' }
+  return newer && { position: newer, direction: 'newer' }
+}
