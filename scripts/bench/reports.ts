@@ -4,6 +4,7 @@ import { Command, InvalidArgumentError } from '@commander-js/extra-typings'
 import Fastify from 'fastify'
 import { dashboardPlugin } from '../../src/dashboard.js'
 import { type Database, databaseFor } from '../../src/database/database.js'
+import { DAY_MS, HOUR_MS } from '../../src/ground/time/clock.js'
 import { createRateLimitClient, rateLimitPlugin } from '../../src/index.js'
 import { eventValues, insertEventsSql } from '../../src/log/event.js'
 import { foldAll } from '../../src/log/rollups/catch-up.js'
@@ -58,13 +59,26 @@ const REPORTS: Readonly<Record<string, Report<unknown>>> = {
   'the busiest client': offenderDetail({ key: 'ip:10.0.0.0', days: DAYS }),
 }
 
-/** The page of the dashboard by its filter. */
-const PAGES: Readonly<Record<string, string>> = {
-  'no filter': '',
-  'a rule': '&rule=rule-7',
-  'a method': '&method=POST',
-  'a path prefix': '&path=/api/v1/resource-1',
-  'a client': '&key=ip:10.0.3.232',
+/** The page of the dashboard by its filter, or its range; each time another one where it depends on the run. */
+const PAGES: Readonly<Record<string, (nowMs: number, run: number) => string>> = {
+  'no filter': () => '',
+  'a rule': () => '&rule=rule-7',
+  'a method': () => '&method=POST',
+  'a path prefix': () => '&path=/api/v1/resource-1',
+  'a client': () => '&key=ip:10.0.3.232',
+  'a day of the past': (nowMs) => range(dayOf(nowMs) - 2 * DAY_MS, DAY_MS),
+  'an hour of the past': (nowMs) => range(dayOf(nowMs) - DAY_MS + 14 * HOUR_MS, HOUR_MS),
+  'another day each time': (nowMs, run) => range(dayOf(nowMs) - 6 * DAY_MS + run * HOUR_MS, DAY_MS),
+  'another hour each time': (nowMs, run) => range(dayOf(nowMs) - 6 * DAY_MS + run * HOUR_MS, HOUR_MS),
+}
+
+function dayOf(ms: number): number {
+  return Math.floor(ms / DAY_MS) * DAY_MS
+}
+
+function range(sinceMs: number, lengthMs: number): string {
+  const [since, until] = [sinceMs, sinceMs + lengthMs].map((ms) => new Date(ms).toISOString())
+  return `&since=${since}&until=${until}`
 }
 const WHILE_WRITING = 'no filter, 1,000 events/s'
 
@@ -98,16 +112,16 @@ async function measure(
     await app.register(dashboardPlugin, { isStaff: () => true })
     try {
       const timings: string[] = []
-      const time = async (work: () => Promise<unknown>) => {
+      const time = async (work: (run: number) => Promise<unknown>) => {
         signal.throwIfAborted()
         timings.push(await timed(work))
       }
-      const openPage = async (filter: string) => {
-        const { statusCode } = await app.inject(`/dashboard/?days=${DAYS}${filter}`)
+      const openPage = async (parameters: string) => {
+        const { statusCode } = await app.inject(`/dashboard/?days=${DAYS}${parameters}`)
         if (statusCode !== 200) throw new Error(`The dashboard answers ${statusCode}`)
       }
       for (const report of Object.values(REPORTS)) await time(() => read(report))
-      for (const filter of Object.values(PAGES)) await time(() => openPage(filter))
+      for (const parametersOf of Object.values(PAGES)) await time((run) => openPage(parametersOf(nowMs, run)))
       await whileWriting(database, distribution, () => time(() => openPage('')))
       return [`${provider}, ${distribution}`, events.toLocaleString('en-US'), ...timings, foldUs.toFixed(1)]
     } finally {
@@ -118,13 +132,14 @@ async function measure(
 }
 
 /** Measures work after a warm-up. */
-async function timed(work: () => Promise<unknown>): Promise<string> {
+async function timed(work: (run: number) => Promise<unknown>): Promise<string> {
   const { runs } = program.opts()
-  for (let warmUp = 0; warmUp < Math.min(runs, MAX_WARM_UPS); warmUp++) await work()
+  const warmUps = Math.min(runs, MAX_WARM_UPS)
+  for (let warmUp = 0; warmUp < warmUps; warmUp++) await work(warmUp)
   const tookMs: number[] = []
   for (let run = 0; run < runs; run++) {
     const startedMs = performance.now()
-    await work()
+    await work(warmUps + run)
     tookMs.push(performance.now() - startedMs)
   }
   tookMs.sort((one, other) => one - other)
