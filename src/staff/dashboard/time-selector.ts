@@ -54,7 +54,7 @@ export function refusedChoices(display: Display, hrefFor: (display: Display) => 
     href: hrefFor({ onlyRefused }),
     selected: onlyRefused === (display.onlyRefused ?? false),
   })
-  return [choice('All requests', false), choice('Only refused', true)]
+  return [choice('All', false), choice('Only refused', true)]
 }
 
 /** Returns the series that a chart shows. */
