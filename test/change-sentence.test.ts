@@ -25,6 +25,10 @@ const SENTENCES: readonly (readonly [change: Described, sentence: string])[] = [
     'changed the rate from 5/m to 10/m and the priority from 0 to 3 of rule login',
   ],
   [rule('create', null, RULE), 'created rule login with path pattern ^/login and rate 5/m'],
+  [
+    rule('create', null, { ...RULE, method: 'POST', priority: 3, cost: 2, banAfter: 5 }),
+    'created rule login with path pattern ^/login, methods POST, rate 5/m and 3 more fields',
+  ],
   [rule('delete', RULE, null), 'deleted rule login with path pattern ^/login and rate 5/m'],
   [override('create', null, BLOCK), 'blocked ip:203.0.113.7 until 2026-01-15 14:00:00 UTC'],
   [override('delete', BLOCK, null), 'ended: blocked ip:203.0.113.7 until 2026-01-15 14:00:00 UTC'],

@@ -26,7 +26,9 @@ export interface ChangeWords {
 
 type Described = Pick<Change, 'entity' | 'name' | 'action' | 'before' | 'after'>
 
-/** More fields than these are only counted in a sentence. */
+/** The fields of a created rule that its sentence does not list. */
+const SAID_OTHERWISE = ['name', 'description']
+/** Of more fields than these, and one, the others are only counted in a sentence. */
 const MAX_IN_SENTENCE = 3
 /** A longer value is cut in a sentence; the fields have all of it. */
 const MAX_VALUE_LENGTH = 60
@@ -72,7 +74,7 @@ function valueText({ kind }: Pick<Field, 'kind'>, value: unknown): string {
 function ruleSentence({ name, action, before, after }: Described, fields: readonly FieldChange[]): string {
   const rule = `rule ${visible(name)}`
   if (action !== 'update') {
-    const others = fields.filter((field) => field.name !== 'name')
+    const others = fields.filter((field) => !SAID_OTHERWISE.includes(field.name))
     return `${action === 'create' ? 'created' : 'deleted'} ${rule}${others.length === 0 ? '' : ` with ${listed(others)}`}`
   }
   const [only] = fields
@@ -111,8 +113,9 @@ function stateWords(fields: ChangedFields | null, name: string): string {
 }
 
 function listed(fields: readonly FieldChange[]): string {
-  if (fields.length > MAX_IN_SENTENCE) return `${fields.length} fields`
-  return new Intl.ListFormat('en-GB').format(fields.map(inSentence))
+  const others = fields.length - MAX_IN_SENTENCE
+  const named = (others <= 1 ? fields : fields.slice(0, MAX_IN_SENTENCE)).map(inSentence)
+  return new Intl.ListFormat('en-GB').format(others <= 1 ? named : [...named, `${others} more fields`])
 }
 
 function inSentence(field: FieldChange): string {
