@@ -1,6 +1,8 @@
 /** The app's decoration `smartRateLimit`, and what the staff pages need of the plugin. */
 
+import { clientsForKey } from '../clients/client.js'
 import { clientAddress, storedSpellings } from '../clients/client-networks.js'
+import { formatCounters, refusalsLimitName, ruleLimitName } from '../clients/counter.js'
 import { clientText } from '../clients/override-client.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import type { OutageLog } from '../ground/outage-log.js'
@@ -11,6 +13,7 @@ import { keptDecision } from '../http/on-request.js'
 import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
 import type { Limiter } from '../limiter/limiter.js'
 import { toRateText } from '../limiter/rate.js'
+import { DatabaseStore } from '../limiter/stores/sql/database-store.js'
 import type { Store } from '../limiter/stores/store.js'
 import type { EventLog } from '../log/event-log.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
@@ -22,6 +25,9 @@ import type { InForce, Internals, NamedLimit } from './internals.js'
 import type { Settings } from './settings/resolve.js'
 import type { SmartRateLimit } from './smart-rate-limit.js'
 import { createRulePreview, findLogGaps, previewNotesFor } from './wiring.js'
+
+/** More rules are looked up by their names. */
+const MAX_RULES = 1_000
 
 export interface Decorated {
   readonly settings: Settings
@@ -101,7 +107,7 @@ function createRules({ settings, opened, router, current, events, hook }: Decora
 }
 
 export function createInternals(
-  { settings, opened, router, addresses, current, events, hook }: Decorated,
+  { settings, opened, router, addresses, store, limiter, current, events, counters, hook }: Decorated,
   staffLimiter: Limiter,
   log: OutageLog,
   components: Components,
@@ -125,6 +131,19 @@ export function createInternals(
     },
     limitNamed: (policy) => findLimit(settings, current, policy),
     overrideFor: (client) => findOverride(current, client, settings.clock.now()),
+    clientCounters: (client) => {
+      const { rules, overrides } = current.lastGood()
+      const key = settings.privacy?.toCounted(client) ?? client
+      return [
+        ...counters.countersFor(key, rules.rules, overrides),
+        ...rules.rules.slice(0, MAX_RULES).flatMap(({ name, client: kind }) => {
+          const limits = [ruleLimitName(name), refusalsLimitName(name)]
+          return formatCounters(limits, clientsForKey(key, kind))
+        }),
+      ]
+    },
+    counterTables: store instanceof DatabaseStore ? store : undefined,
+    resetCounters: (names) => limiter.reset(names),
     codeLimits: hook.codeLimits,
     routedPath: createRoutedPath(router),
     countedAddress: (request) => addresses.client(request).client.counted,

@@ -7,6 +7,7 @@ import type { Clock } from '../ground/time/clock.js'
 import type { CodeLimit } from '../http/code-limits.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
+import type { DatabaseStore } from '../limiter/stores/sql/database-store.js'
 import type { EventLogStats } from '../log/event-log-state.js'
 
 /** The features that are on in this process, so that the pages can name those that are off. */
@@ -75,6 +76,15 @@ export interface Internals {
   limitNamed(policy: string): NamedLimit | undefined
   /** Returns the override that decides about a client's requests, as this process knows it; undefined where none does. */
   overrideFor(client: string): InForce | undefined
+  /**
+   * Returns the names of the counters that a client may have: those of limits in code, of its overrides, and of the first
+   * thousand rules in force.
+   */
+  clientCounters(client: string): string[]
+  /** The tables of counters; undefined where they are in memory, in Redis or in a store of the host's. */
+  readonly counterTables: Pick<DatabaseStore, 'find' | 'nameOf' | 'resetStored'> | undefined
+  /** Forgets counters by their names, in the store and in this process. All processes obey within two seconds. */
+  resetCounters(names: readonly string[]): Promise<void>
   /** Returns the limits that the app's code sets. */
   codeLimits(): readonly CodeLimit[]
   /** Returns the path that rules see for a received one. */

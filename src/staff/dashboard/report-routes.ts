@@ -26,6 +26,7 @@ import { registerActionRoutes } from './action-routes.js'
 import { registerChangeRoutes } from './changes/change-routes.js'
 import { createQuickActions } from './client-offer.js'
 import { registerClientRoutes } from './client-routes.js'
+import { registerCounterRoutes } from './counters/counter-routes.js'
 import { dashboardContext, type Shown } from './dashboard-page.js'
 import { registerEventsRoutes } from './events-routes.js'
 import { registerExplainRoutes } from './explain-routes.js'
@@ -175,6 +176,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   registerChangeRoutes(routes)
   registerOverrideRoutes(routes)
   registerTokenRoutes(routes)
+  registerCounterRoutes(routes)
   app.get('/', staffRoute('dashboard'), showDashboard)
   app.get('/live.js', staffRoute('live-script'), sendScript)
   app.get('/offenders.csv', staffRoute('offenders-csv'), sendOffendersCsv)

@@ -35,6 +35,7 @@ const DASHBOARD_LINKS: readonly { readonly text: string; readonly page: string; 
   { text: 'Overrides and bans', page: 'overrides.html' },
   { text: 'Changes', page: 'changes.html' },
   { text: 'Explain', page: 'explain.html' },
+  { text: 'Counters', page: 'counters.html' },
   { text: 'Tokens', page: 'tokens.html', right: 'writeTokens' },
 ]
 

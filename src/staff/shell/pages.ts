@@ -52,6 +52,7 @@ const PAGE_NAMES = [
   'changes-page',
   'overrides',
   'tokens',
+  'counters',
   'entry-form',
   'sign-in',
   'error',

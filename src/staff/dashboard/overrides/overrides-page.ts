@@ -87,7 +87,7 @@ export function overridesContext(view: OverrideView, page: OverridePage, token: 
   return {
     title: 'Overrides and bans',
     subtitle: 'Rate limits',
-    q: listing.text,
+    text: listing.text,
     kinds: choices(KIND_NAMES, listing.kind ?? ''),
     states: choices(STATE_NAMES, listing.state ?? ''),
     orders: choices(ORDER_NAMES, listing.order),
