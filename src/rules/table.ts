@@ -96,9 +96,10 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
    */
   *update({ id, entry }: IdentifiedEntry<Table>, values: Values): SqlWork<boolean> {
     const { table, fields } = this.#description
+    // Validated as given: no wrong value has a spelling.
+    this.#validate({ ...entry, ...givenFields(fields, values) }, 'stored')
     const changes = storedFields(fields, values)
     const changed = { ...entry, ...changes }
-    this.#validate(changed, 'stored')
     const same = yield* this.findSame(changed)
     if (same !== undefined && same.id !== id) return false
     const names = fieldEntries(fields).filter(([name]) => name in changes)
@@ -207,10 +208,15 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
   }
 }
 
-/** Returns the fields that values have, as they are stored; an undefined value stays as it is. */
-function storedFields(fields: FieldTable, values: Values): Values {
+/** Returns the fields that values have; an undefined value stays as it is. */
+function givenFields(fields: FieldTable, values: Values): Values {
   const names = Object.keys(fields).filter((name) => values[name] !== undefined)
-  return { ...Object.fromEntries(names.map((name) => [name, values[name]])), ...spelled(fields, values) }
+  return Object.fromEntries(names.map((name) => [name, values[name]]))
+}
+
+/** Returns them as they are stored. */
+function storedFields(fields: FieldTable, values: Values): Values {
+  return { ...givenFields(fields, values), ...spelled(fields, values) }
 }
 
 function storedValues(names: readonly (readonly [string, { readonly kind: Kind }])[], entry: Values): unknown[] {

@@ -31,6 +31,7 @@ const DESK = { viewport: { width: 1280, height: 900 } }
 const STAFF: DashboardOptions = { isStaff: () => true }
 
 const VIEWER: DashboardOptions = { isStaff: () => 'viewer' }
+const ADMIN: DashboardOptions = { isStaff: () => ({ actor: 'anna', role: 'admin' }) }
 const ALICE: DashboardOptions = { isStaff: () => ({ actor: 'alice', role: 'operator' }) }
 
 interface AppOptions {
@@ -77,6 +78,8 @@ const SCENES: readonly (AppOptions & { readonly scenes: readonly Scene[] })[] = 
     staff: ALICE,
     scenes: [
       { name: 'the dashboard of an operator', path: '' },
+      { name: 'the list of rules of an operator', path: 'rules.html?q=w&tick=all' },
+      { name: 'a rule of an operator, with its history', path: `rule.html?named=${'W'.repeat(100)}`, act: openAll },
       { name: 'the changes, with what is old and new', path: 'changes.html', act: openAll },
       { name: 'the changes of a range that is no moment', path: 'changes.html?since=yesterdayish' },
       { name: 'all about a client', path: `client.html?client=${BAD_CLIENT}` },
@@ -121,7 +124,44 @@ const SCENES: readonly (AppOptions & { readonly scenes: readonly Scene[] })[] = 
   },
   {
     staff: VIEWER,
-    scenes: [{ name: 'all about a client, for a viewer', path: `client.html?client=${BAD_CLIENT}` }],
+    scenes: [
+      { name: 'all about a client, for a viewer', path: `client.html?client=${BAD_CLIENT}` },
+      { name: 'the list of rules of a viewer', path: 'rules.html?order=-refused' },
+      { name: 'a rule of a viewer', path: `rule.html?named=${'W'.repeat(100)}` },
+    ],
+  },
+  {
+    staff: ADMIN,
+    scenes: [
+      { name: 'the list of rules of an admin', path: 'rules.html?tick=all&state=off' },
+      { name: 'a search for rules that finds none', path: `rules.html?q=${'W'.repeat(255)}` },
+      { name: 'the form of a new rule, all open', path: 'rule.html?pathPattern=^/auth', act: openAll },
+      {
+        name: 'the form of a rule whose fields are all wrong, with what the log says',
+        path: `rule.html?named=${'W'.repeat(100)}`,
+        act: async (page) => {
+          await openAll(page)
+          await page.getByRole('button', { name: 'Suggest rates' }).click()
+          await page.getByText('The log has no requests of').waitFor()
+          await openAll(page)
+          for (const field of await page.locator('.entry :is(input:not([type]), textarea)').all()) {
+            await field.fill(`"><b>${'W'.repeat(300)}`)
+          }
+          await page.getByRole('button', { name: 'Save' }).last().click()
+          await page.getByText(/^Nothing was saved: \d+ fields are wrong/).waitFor()
+          await openAll(page)
+        },
+      },
+      {
+        name: 'priorities that are wrong, in the list',
+        path: 'rules.html',
+        act: async (page) => {
+          for (const field of await page.locator('.priority').all()) await field.fill('W'.repeat(300))
+          await page.getByRole('button', { name: 'Save priorities' }).last().click()
+          await page.getByText('see the priorities that are marked').waitFor()
+        },
+      },
+    ],
   },
   {
     staff: VIEWER,
@@ -170,6 +210,20 @@ async function start(t: TestContext, { plugin, staff = STAFF, isEmpty = false }:
   if (!isEmpty) {
     const { client } = started.app.smartRateLimit
     await client.rateLimitOverride.create({ data: { client: 'ip:192.0.2.1', effect: 'deny' } })
+    await asActor('W'.repeat(200), () =>
+      client.rateLimitRule.create({
+        data: {
+          name: 'W'.repeat(100),
+          description: 'W'.repeat(900),
+          pathPattern: `^/${'W'.repeat(250)}`,
+          condition: `request.path == '${'W'.repeat(900)}'`,
+          rate: `1/s, 2/m, 3/h${' '.repeat(200)}, 10000/month`,
+          isActive: false,
+          block: false,
+          refusalMessage: 'W'.repeat(500),
+        },
+      }),
+    )
     for (const last of [1, 2, 3]) {
       await logEvents(client, { key: `ip:192.0.2.${last}`, blocked: 2, denied: 3, atMs: NOW_MS - 2 * 86_400_000 })
     }

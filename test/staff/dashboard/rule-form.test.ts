@@ -94,6 +94,17 @@ forEachDatabase((provider) => {
     }
   })
 
+  test('all fields of a stored rule can be wrong at once, and each says so', async (t) => {
+    const { submit } = await openForms(t, provider)
+    await submit('rule.html', LOGIN)
+    const names = ['name', 'pathPattern', 'method', 'condition', 'rate', 'key', 'counts', 'cost', 'refusalStatus']
+    const more = ['refusalMessage', 'banAfter', 'banFor', 'startsAt', 'endsAt', 'priority']
+    const wrong = Object.fromEntries([...names, ...more].map((name) => [name, `(${'W'.repeat(600)}`]))
+    const refused = await submit('rule.html?named=login', wrong)
+    assert.equal(refused.status, 400)
+    assert.deepEqual(Object.keys(problems(refused)).sort(), Object.keys(wrong).sort())
+  })
+
   test('groups of fields that are as by default are folded, and open where one is wrong', async (t) => {
     const { get, submit } = await openForms(t, provider)
     const rest = ['Condition', 'Counting', 'Refusal', 'Ban', 'Time']
