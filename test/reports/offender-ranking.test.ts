@@ -6,11 +6,12 @@ import { DAY_MS, HOUR_MS } from '../../src/ground/time/clock.js'
 import { foldAll } from '../../src/log/rollups/catch-up.js'
 import { ClosedHourCache } from '../../src/reports/closed-hour-cache.js'
 import { prepareRankings } from '../../src/reports/prepare-rankings.js'
-import { rankOffenders } from '../../src/reports/ranking.js'
+import { rankOffenders, topOffenders } from '../../src/reports/ranking.js'
 import { closedHourCacheFor, createReportRunner } from '../../src/reports/report.js'
 import { topClients } from '../../src/reports/top-clients.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase } from '../support/databases.js'
+import { logEvents } from '../support/events.js'
 import { insertEvents } from '../support/insert-events.js'
 import { Recount, readEvents } from '../support/recount.js'
 
@@ -104,5 +105,19 @@ forEachDatabase((_provider, open) => {
       counted.push(reports)
     }
     assert.deepEqual(counted, [1, 1, 2, 2, 2, 2])
+  })
+
+  test('the leaders of a range are read for its reports alone', async (t) => {
+    const { client, database, close } = await open()
+    t.after(close)
+    const clock = fakeClock(NOW_MS)
+    await logEvents(client, { key: 'ip:203.0.113.7', blocked: 1, atMs: NOW_MS - 2 * DAY_MS })
+    await foldAll(database, NOW_MS)
+    const range = { since: NOW_MS - 3 * DAY_MS, until: NOW_MS - DAY_MS }
+    assert.equal((await createReportRunner(database, clock)(topOffenders(range))).length, 1)
+    const refreshed: number[] = []
+    const later = { nowMs: NOW_MS + HOUR_MS, version: 'another' }
+    await closedHourCacheFor(database).refresh(later, async (_ranking, windowMs) => refreshed.push(windowMs))
+    assert.deepEqual(refreshed, [])
   })
 })

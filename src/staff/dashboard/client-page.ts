@@ -59,6 +59,11 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
   const { first } = parts.offer
   const isNamed = first !== undefined && notice?.text.includes(firstWords(first)) === true
   const has_traffic = detail.requests > 0
+  const eventsFor = (its: ReportWindow) =>
+    eventsHref(its, {
+      [isNetwork(client) ? 'network' : 'client']: client,
+      outcome: onlyRefused ? 'refused' : undefined,
+    })
   const ended = hasEnded(window, nowMs)
   const fields = clientFields(window, back, live, parts.view).map(([name, value]) => ({ name, value }))
   return {
@@ -96,7 +101,7 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
         hasEnded: ended,
         pages: {
           ofRange: (range) => hrefFor({ window: range }),
-          ofMinute: (range) => eventsHref(range, isNetwork(client) ? { network: client } : { client }),
+          ofMinute: (range) => eventsFor(range),
         },
       }),
       policies: policies(report, parts, ended),
@@ -105,7 +110,7 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
       several: report.members.length > 0,
       events: recent_events.map((event) => eventRow(event, { window, back })),
       recent: latestTitle(recent_events.length, onlyRefused),
-      events_href: eventsHref(window, isNetwork(client) ? { network: client } : { client }),
+      events_href: eventsFor(window),
       is_logging: log.switches.enabled && log.switches.logEvents !== false,
       now: toMoment(nowMs),
     },

@@ -104,7 +104,7 @@ export function dashboardContext(
         hasEnded: ended,
         pages: {
           ofRange: (range) => hrefFor({ window: range }),
-          ofMinute: (range) => eventsHref(range, eventsFilter(filter)),
+          ofMinute: (range) => eventsHref(range, eventsFilter(view)),
         },
       }),
       changes,
@@ -128,9 +128,9 @@ export function dashboardContext(
   }
 }
 
-/** Returns the filter of a dashboard as one of the list of events. */
-function eventsFilter({ key, ...others }: ReportFilter): EventsFilter {
-  return { client: key, ...others }
+/** Returns what a dashboard is limited to as the filter of the list of events. */
+function eventsFilter({ filter: { key, ...others }, onlyRefused }: View): EventsFilter {
+  return { client: key, ...others, outcome: onlyRefused ? 'refused' : undefined }
 }
 
 /** Returns the outcomes of the requests, for the legend of the chart. */

@@ -95,10 +95,16 @@ forEachDatabase((provider, _open) => {
       minutes[59],
       `events.html?client=${CLIENT}&path=/login&since=2026-01-14T14:59Z&until=2026-01-14T15:00Z`,
     )
+    const events = await text(minutes[59] ?? '')
+    assert.match(events, /2026-01-14 14:59:59/)
+    assert.equal((events.match(/title="\/login"/g) ?? []).length, 1)
     assert.equal((await bars('?days=30'))[29], './?since=2026-01-14T00:00Z&until=2026-01-15T00:00Z')
     const ofClient = await bars(`client.html?client=${CLIENT}&since=2026-01-14&until=2026-01-15`)
     assert.equal(ofClient[0], `client.html?client=${CLIENT}&since=2026-01-14T00:00Z&until=2026-01-14T01:00Z`)
-    assert.equal((await bars(`client.html?client=${CLIENT}&${RANGE}`))[0]?.split('?')[0], 'events.html')
+    const [first = ''] = await bars(`client.html?client=${CLIENT}&${RANGE}`)
+    assert.equal(((await text(first)).match(/title="\/login"/g) ?? []).length, 5)
+    const [ofNetwork = ''] = await bars(`client.html?client=ip:203.0.113.0/24&${RANGE}`)
+    assert.equal(((await text(ofNetwork)).match(/title="\/login"/g) ?? []).length, 5)
   })
 
   test('the form takes what people type, and what is none is said at its field', async (t) => {
@@ -167,6 +173,11 @@ forEachDatabase((provider, _open) => {
     assert.match(refused, /Only refused<\/a>/)
     const client = await text(`client.html?client=${CLIENT}&${RANGE}&only=refused`)
     assert.match(client, /Latest 3 refused requests/)
+    assert.match(
+      client,
+      /href="events\.html\?client=[^"]*&outcome=refused&since=2026-01-14T14%3A00Z&until=2026-01-14T14%3A01Z"/,
+    )
+    assert.match(refused, /href="events\.html\?outcome=refused&since=2026-01-14T14%3A00Z&until=2026-01-14T14%3A01Z"/)
     assert.match(client, /<dt>Requests<\/dt><dd>6<\/dd>/)
     assert.doesNotMatch(await text(`client.html?client=${CLIENT}&days=1&only=refused`), /title="\/now"/)
   })
