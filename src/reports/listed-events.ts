@@ -38,6 +38,8 @@ export interface ListedEvent extends EventPosition {
   readonly client: string
   readonly key: string
   readonly policy: string
+  /** Empty where no rule decided. */
+  readonly rule_name: string
   /** As of `ClientEvent`. */
   readonly outcome: string
   readonly count: number

@@ -117,6 +117,25 @@ export async function readChangesFor(
   return (await readChanges(source, where, [limit, entity, JSON.stringify(names)])).map(toChange)
 }
 
+/** A change, with the id of the row that was changed. */
+export interface RowChange extends Change {
+  readonly rowId: number
+}
+
+/** Reads all changes of the rules or overrides that have, or had at any time, one of these names: the newest first. */
+export async function readRowChanges(
+  source: ChangeTable,
+  entity: Change['entity'],
+  names: readonly string[],
+  limit: number,
+): Promise<RowChange[]> {
+  const { dialect } = source
+  const where = `WHERE entity = $2 AND row_id IN (SELECT named.row_id FROM ${dialect.table('rate_limit_change')} AS named
+    WHERE named.entity = $2 AND ${dialect.isOneOf('named.name', '$3', 'text')})`
+  const rows = await readChanges(source, where, [limit, entity, JSON.stringify(names)])
+  return rows.map((row) => ({ ...toChange(row), rowId: row.rowId }))
+}
+
 /**
  * Undoes one change: restores the fields that it changed, deletes the row that it created, or creates the row that it
  * deleted. Later changes of other fields stay. The history records the revert like any other change.

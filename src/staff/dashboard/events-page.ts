@@ -86,17 +86,18 @@ export function eventsContext({ fields: typed, errors, search, found, from, kept
   const { events = [], next, isBounded = false } = found ?? {}
   // Links have the same range at any time.
   const fields = { ...typed, ...spelledTimes(typed, search, spellTime) }
+  const shown = { ...typed, ...spelledTimes(typed, search, timeText) }
   const isFiltered = EVENT_FIELDS.some((name) => fields[name] !== '')
   const href = (cursor: readonly [string, string][]) => eventSearchHref(fields, kept, cursor)
   return {
     page: {
       title: 'Events',
       subtitle: 'Rate limits',
-      fields: fieldViews({ ...typed, ...spelledTimes(typed, search, timeText) }, errors, rules),
+      fields: fieldViews(shown, errors, rules),
       kept: keptEntries(kept).map(([name, value]) => ({ name, value })),
       chips: EVENT_FIELDS.filter((name) => fields[name] !== '').map((name) => ({
         text: LABELS[name],
-        value: name === 'outcome' ? outcomeText(fields.outcome) : visible(fields[name]),
+        value: name === 'outcome' ? outcomeText(fields.outcome) : visible(shown[name]),
         href: eventSearchHref({ ...fields, [name]: '' }, kept),
       })),
       clear_href: eventSearchHref({}, kept),
@@ -112,7 +113,7 @@ export function eventsContext({ fields: typed, errors, search, found, from, kept
 }
 
 function toClientEvent({ timestampMs, allowed, ...event }: ListedEvent) {
-  return { ...event, rule_name: '', timestamp: clampedIsoTime(timestampMs), allowed: Boolean(allowed) }
+  return { ...event, timestamp: clampedIsoTime(timestampMs), allowed: Boolean(allowed) }
 }
 
 function outcomeText(outcome: string): string {

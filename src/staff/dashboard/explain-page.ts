@@ -1,15 +1,23 @@
 import type { ExplainedLimit, Explanation } from '../../http/explain/explain.js'
 import type { ListedEvent } from '../../reports/listed-events.js'
+import type { PolicyThen } from '../../reports/policy-then.js'
 import { clampedIsoTime } from '../../reports/report.js'
 import type { RequestedTrial } from '../shell/request-query.js'
 import { formatCount, formatTime, toMoment, visible } from './format.js'
 import { clientHref, type KeptView } from './links.js'
 import type { RulePageLinks } from './rules/rule-links.js'
+import { thenView } from './then-view.js'
 
 /** The methods that the form offers; any other one can be in the address of the page. */
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']
 /** More limits that do not apply are left out. */
 const MAX_IDLE = 200
+
+/** A request of the log with what decided about it, or the news that the log does not have it. */
+export type LoggedRequest = { readonly event: ListedEvent; readonly policy: PolicyThen } | { readonly missing: true }
+
+const MISSING =
+  'The log does not have that event: it was deleted since, or there never was one. What it was decided by cannot be told.'
 
 /** What the page shows beside the form: an explanation, or why there is none. */
 export type Explained = { readonly explanation: Explanation } | { readonly problem: string } | undefined
@@ -17,11 +25,11 @@ export type Explained = { readonly explanation: Explanation } | { readonly probl
 /**
  * Returns the context of `explain.hbs`.
  *
- * @param event the request in the log, where it is one of the log
+ * @param logged the request in the log, and by what it was decided; undefined where it is none of the log
  */
 export function explainContext(
   trial: RequestedTrial,
-  event: ListedEvent | undefined,
+  logged: LoggedRequest | undefined,
   explained: Explained,
   { window, back }: KeptView,
   nowMs: number,
@@ -39,7 +47,9 @@ export function explainContext(
       })),
       methods: [...new Set([...METHODS, method])].map((name) => ({ name, selected: name === method })),
       request: `${visible(method)} ${visible(path)}`,
-      decided: event && decidedSentence(event),
+      decided: logged && 'event' in logged ? decidedSentence(logged.event) : undefined,
+      policy_then: logged && 'event' in logged ? thenView(logged.event, logged.policy) : undefined,
+      missing: logged && 'missing' in logged ? MISSING : undefined,
       ...(explained && ('problem' in explained ? explained : limitsView(explained.explanation, ip !== '', rulePages))),
       now: toMoment(nowMs),
     },

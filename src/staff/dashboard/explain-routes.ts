@@ -1,10 +1,11 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { errorMessage, InvalidSettingError } from '../../ground/errors.js'
 import { eventById, type ListedEvent } from '../../reports/listed-events.js'
+import { policyThen } from '../../reports/policy-then.js'
 import { lastParameter, type RequestedTrial, requestedTrial } from '../shell/request-query.js'
 import { fromDatabase } from '../shell/staff-errors.js'
 import { staffRoute } from '../shell/staff-routes.js'
-import { type Explained, explainContext } from './explain-page.js'
+import { type Explained, explainContext, type LoggedRequest } from './explain-page.js'
 import { visible } from './format.js'
 import { trialFields } from './links.js'
 import type { PageRoutes } from './page-routes.js'
@@ -21,10 +22,11 @@ export function registerExplainRoutes({ app, internals, pages, read }: PageRoute
   const { clock } = internals
 
   async function showExplanation(request: FastifyRequest, reply: FastifyReply) {
-    const trial = requestedTrial(request)
     const field = (name: string) => lastParameter(request, name)
     const view = readClientView(field, clock.now())
-    const event = await findEvent(field)
+    const logged = await findLogged(field)
+    const event = logged !== undefined && 'event' in logged ? logged.event : undefined
+    const trial = event === undefined || !isIdAlone(field) ? requestedTrial(request) : trialOf(event)
     const explained = trial.path === '' ? undefined : await fromDatabase(explain(trial))
     if (explained !== undefined && 'problem' in explained) reply.code(400)
     const limits = explained !== undefined && 'explanation' in explained ? explained.explanation.limits : []
@@ -32,14 +34,20 @@ export function registerExplainRoutes({ app, internals, pages, read }: PageRoute
       internals,
       limits.flatMap(({ policy, applies }) => (applies ? [policy] : [])),
     )
-    return pages.send(reply, 'explain', explainContext(trial, event, explained, view, clock.now(), rulePages))
+    return pages.send(reply, 'explain', explainContext(trial, logged, explained, view, clock.now(), rulePages))
   }
 
-  /** Returns the event that the address names, where it is of the request that the address has: anybody can make one up. */
-  async function findEvent(field: (name: string) => string): Promise<ListedEvent | undefined> {
+  /**
+   * Returns the event that the address names, alone or with the fields of its request; undefined where the fields are of
+   * another one: anybody can make them up.
+   */
+  async function findLogged(field: (name: string) => string): Promise<LoggedRequest | undefined> {
     const id = field('event')
+    if (id === '') return undefined
     const event = EVENT_ID.test(id) ? await read(eventById(Number(id))) : undefined
-    return event && trialFields(event).every(([name, value]) => field(name) === value) ? event : undefined
+    if (event === undefined) return { missing: true }
+    const isTold = isIdAlone(field) || trialFields(event).every(([name, value]) => field(name) === value)
+    return isTold ? { event, policy: await read(policyThen(event)) } : undefined
   }
 
   async function explain({ method, path, ip, user, ...given }: RequestedTrial): Promise<Explained> {
@@ -55,4 +63,23 @@ export function registerExplainRoutes({ app, internals, pages, read }: PageRoute
   }
 
   app.get('/explain.html', staffRoute('explain'), showExplanation)
+}
+
+const TRIAL_FIELDS = ['method', 'path', 'ip', 'user', 'headers']
+
+/** Returns whether an address has no field of a request. */
+function isIdAlone(field: (name: string) => string): boolean {
+  return TRIAL_FIELDS.every((name) => field(name) === '')
+}
+
+function trialOf(event: ListedEvent): RequestedTrial {
+  const fields = new Map(trialFields(event))
+  const field = (name: string) => fields.get(name) ?? ''
+  return {
+    method: field('method'),
+    path: field('path'),
+    ip: field('ip'),
+    user: field('user'),
+    headers: field('headers'),
+  }
 }

@@ -31,6 +31,7 @@ const PARTIALS = [
   'networks',
   'nothing',
   'notices',
+  'policy-then',
   'result',
   'rule-found',
   'search',

@@ -151,7 +151,7 @@ forEachDatabase((provider) => {
     const fields = await explanationLink(request, `client.html?client=ip:${IP}`)
     assert.match(
       withoutTimes(mainOf((await request(pageOf(fields))).text)),
-      /<p class="answer">At 2026-01-15 12:00:00 UTC this request was refused: 3 of 2 by default\.<\/p>\s*<p [^>]*>If it came now: Decided by override\./,
+      /<p class="answer">At 2026-01-15 12:00:00 UTC this request was refused: 3 of 2 by default\.<\/p>\s*<p class="answer">default is a limit of the app’s code.*<p [^>]*>If it came now: Decided by override\./s,
     )
 
     const logged = { timestamp: new Date('2026-01-15T11:59:00.000Z'), key: 'user:7', client: 'user:7', path: '/' }

@@ -1,0 +1,46 @@
+/** Rebuilds rules and overrides as they were at a moment, from the history of their changes. */
+import type { Dialect, Query } from '../../database/dialect.js'
+import { type Change, type ChangedFields, type RowChange, readRowChanges } from './history.js'
+
+/** A rule or an override as it was at a moment. */
+export interface EntryThen {
+  readonly rowId: number
+  readonly entity: Change['entity']
+  readonly fields: ChangedFields
+  /** Null where it is deleted. */
+  readonly now: ChangedFields | null
+  /** The changes since that moment, the oldest first. */
+  readonly since: readonly Change[]
+}
+
+export interface EntriesThen {
+  readonly entries: readonly EntryThen[]
+  /** Whether the history has any change of these names. */
+  readonly hasHistory: boolean
+}
+
+/** More changes of one name than these are not read: then the history cannot tell what was before them. */
+const MAX_CHANGES = 2_000
+
+/** Finds the rules or overrides that had one of these names, or have, as they were at a moment in milliseconds. */
+export async function findEntriesThen(
+  source: { readonly query: Query; readonly dialect: Dialect },
+  entity: Change['entity'],
+  names: readonly string[],
+  atMs: number,
+): Promise<EntriesThen> {
+  const changes = (await readRowChanges(source, entity, names, MAX_CHANGES + 1)).toReversed()
+  const [oldest] = changes
+  const isCut = changes.length > MAX_CHANGES && oldest !== undefined && oldest.changedAt.getTime() > atMs
+  const byRow = new Map<number, RowChange[]>()
+  for (const change of isCut ? [] : changes) byRow.set(change.rowId, [...(byRow.get(change.rowId) ?? []), change])
+  const entries = [...byRow].flatMap(([rowId, rowChanges]): EntryThen[] => {
+    const since = rowChanges.filter(({ changedAt }) => changedAt.getTime() > atMs)
+    const last = rowChanges[rowChanges.length - since.length - 1]
+    const fields = last === undefined ? since[0]?.before : last.after
+    if (fields === null || fields === undefined) return []
+    const now = since.at(-1)?.after
+    return [{ rowId, entity, fields, now: since.length === 0 ? fields : (now ?? null), since }]
+  })
+  return { entries, hasHistory: changes.length > 0 }
+}

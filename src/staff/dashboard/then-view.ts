@@ -1,0 +1,65 @@
+/** Shows by what a logged request was decided, as that was then, beside how it is now. */
+import type { ListedEvent } from '../../reports/listed-events.js'
+import type { PolicyThen } from '../../reports/policy-then.js'
+import type { EntryThen } from '../../rules/history/entry-then.js'
+import { describeChange } from './changes/change-sentence.js'
+import { actorText, changeHref, changesHref, SOURCES } from './changes/changes-page.js'
+import { formatCount, toMoment, visible } from './format.js'
+
+/** The most changes since then that the page lists; a link leads to all. */
+const MAX_CHANGES = 10
+
+/** Returns the context of `policy-then.hbs`; undefined for a limit of the code, of which the sentence is all. */
+export function thenView(event: ListedEvent, policy: PolicyThen) {
+  if (policy.kind === 'code') {
+    return {
+      text: `${visible(event.policy)} is a limit of the app’s code, of which the history has no changes. It is listed below as it is now.`,
+    }
+  }
+  if (policy.kind === 'unknown') {
+    const what = policy.entity === 'rule' ? `rule ${visible(event.policy)}` : `an override for ${visible(event.client)}`
+    return {
+      text: policy.hasHistory
+        ? `The history has no ${what.replace(/^an /, '')} that was in force at that time: clocks may differ, or raw SQL wrote it before the history began.`
+        : `The history knows nothing of ${what}: it was written before the history began.`,
+    }
+  }
+  return entryView(event, policy)
+}
+
+function entryView(event: ListedEvent, { entity, fields, now, since, hasLimit }: EntryThen & { hasLimit: boolean }) {
+  const name = String((entity === 'rule' ? fields.name : fields.client) ?? '')
+  const what = `${entity === 'rule' ? 'Rule' : 'Override for'} ${visible(name)}`
+  return {
+    title: `${what}, as it was then`,
+    state: now === null ? 'It is deleted now.' : since.length === 0 ? 'It has not been changed since.' : undefined,
+    differs: hasLimit
+      ? undefined
+      : `The log has a limit of ${formatCount(event.limit)}, which this rate does not have: the server had not taken over the latest change yet, or had taken it over earlier than its clock says.`,
+    has_now: now !== null && since.length > 0,
+    fields: fieldRows(entity, name, fields, now),
+    changes: since.slice(-MAX_CHANGES).map((change) => ({
+      ...toMoment(change.changedAt.getTime()),
+      who: actorText(change.actor),
+      source: SOURCES[change.source],
+      sentence: describeChange(change).sentence,
+      href: changeHref(change.id),
+    })),
+    more: since.length > MAX_CHANGES ? `The latest ${MAX_CHANGES} of ${formatCount(since.length)} changes.` : undefined,
+    changes_href: changesHref(entity, name),
+  }
+}
+
+/** Returns the fields that were not the default then, or differ now, in their order. */
+function fieldRows(entity: EntryThen['entity'], name: string, then: EntryThen['fields'], now: EntryThen['now']) {
+  const described = { entity, name }
+  const before = describeChange({ ...described, action: 'create', before: null, after: then }).fields
+  const different =
+    now === null ? [] : describeChange({ ...described, action: 'update', before: then, after: now }).fields
+  const titles = new Map([...before, ...different].map((field) => [field.name, field.title]))
+  return [...titles].map(([fieldName, title]) => {
+    const change = different.find((field) => field.name === fieldName)
+    const was = change?.before ?? before.find((field) => field.name === fieldName)?.after ?? ''
+    return { title, was, is: change?.after ?? was, is_changed: change !== undefined }
+  })
+}
