@@ -49,8 +49,8 @@ export interface FoundEvents {
 
 /** The most events that a search reads in the order of time: they lie side by side. */
 const MOST_READ = 20_000
-/** The same of some clients, whose events are scattered over the log. */
-const MOST_OF_CLIENTS = 5_000
+/** The same of some clients, and of refusals, which are scattered over the log. */
+const MOST_SCATTERED = 5_000
 /** The keys whose events are read: those with the newest event. */
 const MAX_KEYS = 60
 
@@ -197,7 +197,7 @@ async function chooseLists(
   if (clients?.keys !== undefined) {
     const keys = (await readFirsts(scan, clients.keys)).toSorted((one, other) => scan.compare(one, other))
     const kept = keys.slice(0, MAX_KEYS)
-    const most = Math.max(2 * MAX_KEYS, Math.floor(MOST_OF_CLIENTS / Math.max(1, kept.length)))
+    const most = Math.max(2 * MAX_KEYS, Math.floor(MOST_SCATTERED / Math.max(1, kept.length)))
     const next = keys[MAX_KEYS]
     return { lists: { column: 'key', values: kept.map(({ key }) => key), most }, bound: next && scan.before(next) }
   }
@@ -205,7 +205,7 @@ async function chooseLists(
   const lists: Lists =
     allowed === undefined
       ? { column: undefined, values: [''], most: MOST_READ }
-      : { column: 'allowed', values: [allowed], most: MOST_READ }
+      : { column: 'allowed', values: [allowed], most: allowed ? MOST_READ : MOST_SCATTERED }
   return { lists, bound: undefined }
 }
 
