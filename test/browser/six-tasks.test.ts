@@ -4,11 +4,13 @@ import { type TestContext, test } from 'node:test'
 import type { Locator, Page } from 'playwright-core'
 import { inChromium, openPage } from '../support/browser.js'
 import { forEachDatabase, type Provider } from '../support/databases.js'
+import { logEvents } from '../support/events.js'
 import { startWithPanel } from '../support/panel-app.js'
 import { DASHBOARD, PASSWORD } from '../support/staff-app.js'
 
 const SCRAPER = '203.0.113.50'
 const CUSTOMER = { headers: { 'x-user': '1007' }, from: '198.51.100.7' }
+const YESTERDAY_MS = Date.UTC(2026, 0, 14, 14, 5)
 const DEVICES = ['mouse', 'keyboard'] as const
 type Device = (typeof DEVICES)[number]
 /** More than any page has of what takes the focus. */
@@ -36,6 +38,8 @@ async function start(t: TestContext, provider: Provider) {
   await statuses(11, '/search', { from: SCRAPER })
   await statuses(12, '/login', { from: SCRAPER, method: 'POST' })
   await statuses(7, '/items', CUSTOMER)
+  const yesterday = { key: 'rule:items:user:1007', client: 'user:1007', ruleName: 'items', path: '/items' }
+  await logEvents(started.database.client, { ...yesterday, allowed: 4, blocked: 1, atMs: YESTERDAY_MS })
   for (const from of OTHERS) await statuses(2, '/login', { from, method: 'POST' })
   return started
 }
@@ -108,6 +112,24 @@ inChromium(() => {
           })
           await page.getByRole('heading', { name: 'POST /login' }).waitFor()
           assert.ok(clicks <= 1, `${clicks}`)
+        })
+
+        await t.test('explain why a customer was refused yesterday at 14:00: 3 at most', async () => {
+          const clicks = await task(async () => {
+            await click(page.getByRole('navigation').getByRole('link', { name: 'Events', exact: true }))
+            await page.getByLabel('Client or network').fill('1007')
+            await page.getByLabel('From (UTC)').fill('2026-01-14 14:00')
+            await page.getByLabel('Until (UTC)').fill('15:00')
+            await page.getByLabel('Outcome').selectOption('refused')
+            await click(page.getByRole('button', { name: 'Filter', exact: true }))
+            await click(page.getByRole('row').getByRole('link', { name: 'Why?' }))
+            await page.getByText('this request was refused: 5 of 4 by items.').waitFor()
+            await page
+              .getByRole('heading', { name: 'Rule items, as it was then' })
+              .or(page.getByText('The history has no rule items'))
+              .waitFor()
+          })
+          assert.ok(clicks <= 3, `${clicks}`)
         })
 
         await t.test('block it for 2 hours: 1 at most; and see that it worked: 0', async () => {
