@@ -13,7 +13,7 @@ import { keptDecision } from '../http/on-request.js'
 import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
 import type { Limiter } from '../limiter/limiter.js'
 import { toRateText } from '../limiter/rate.js'
-import { DatabaseStore } from '../limiter/stores/sql/database-store.js'
+import { StoredCounters } from '../limiter/stores/sql/stored-counters.js'
 import type { Store } from '../limiter/stores/store.js'
 import type { EventLog } from '../log/event-log.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
@@ -107,7 +107,7 @@ function createRules({ settings, opened, router, current, events, hook }: Decora
 }
 
 export function createInternals(
-  { settings, opened, router, addresses, store, limiter, current, events, counters, hook }: Decorated,
+  { settings, opened, router, addresses, limiter, current, events, counters, hook }: Decorated,
   staffLimiter: Limiter,
   log: OutageLog,
   components: Components,
@@ -142,7 +142,8 @@ export function createInternals(
         }),
       ]
     },
-    counterTables: store instanceof DatabaseStore ? store : undefined,
+    counterTables:
+      settings.middleware.backend === 'database' ? new StoredCounters(opened.database, settings.namespace) : undefined,
     resetCounters: (names) => limiter.reset(names),
     codeLimits: hook.codeLimits,
     routedPath: createRoutedPath(router),

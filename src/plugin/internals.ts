@@ -7,7 +7,7 @@ import type { Clock } from '../ground/time/clock.js'
 import type { CodeLimit } from '../http/code-limits.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
-import type { DatabaseStore } from '../limiter/stores/sql/database-store.js'
+import type { StoredCounters } from '../limiter/stores/sql/stored-counters.js'
 import type { EventLogStats } from '../log/event-log-state.js'
 
 /** The features that are on in this process, so that the pages can name those that are off. */
@@ -82,7 +82,7 @@ export interface Internals {
    */
   clientCounters(client: string): string[]
   /** The tables of counters; undefined where they are in memory, in Redis or in a store of the host's. */
-  readonly counterTables: Pick<DatabaseStore, 'find' | 'nameOf' | 'resetStored'> | undefined
+  readonly counterTables: StoredCounters | undefined
   /** Forgets counters by their names, in the store and in this process. All processes obey within two seconds. */
   resetCounters(names: readonly string[]): Promise<void>
   /** Returns the limits that the app's code sets. */

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import { Database, databaseFor } from '../../../database/database.js'
-import { bumpRevision, readRevision } from '../../../database/revision.js'
+import { readRevision } from '../../../database/revision.js'
 import { counterKey, validateNamespace } from '../../../ground/storable.js'
 import type { Algorithm, Check, Decision, Settlement } from '../../algorithm.js'
 import { PartlyDecidedError } from '../../batch-store.js'
@@ -8,9 +8,9 @@ import { type CheckGroup, groupChecks, SETTLING } from '../groups.js'
 import type { Store } from '../store.js'
 import { concurrencyTable } from './concurrency-table.js'
 import { allDone, type CounterTable, lockedKeysSql } from './counter-statements.js'
-import { type CounterSearch, type FoundCounter, findCounters } from './find-counters.js'
 import { fixedWindowTable } from './fixed-window-table.js'
 import { SQLITE_FUNCTIONS } from './sqlite-functions.js'
+import { forgetCounters, namespacePrefix } from './stored-counters.js'
 import { windowsTable } from './windows-table.js'
 
 export interface DatabaseStoreOptions {
@@ -36,7 +36,6 @@ export class DatabaseStore implements Store {
   readonly concurrency: number
   readonly #database: Database
   readonly #owned: boolean
-  readonly #prefix: string
   readonly #storedKey: (key: string) => string
   readonly #tables: Readonly<Record<Algorithm, CounterTable>>
   /** The stored keys of counters with rows that were locked at the last attempt. */
@@ -48,8 +47,8 @@ export class DatabaseStore implements Store {
     this.#owned = typeof database !== 'object'
     this.#database =
       typeof database === 'object' ? databaseFor(database) : new Database(database, schema, SQLITE_FUNCTIONS)
-    this.#prefix = namespace === undefined ? '' : `${namespace}|`
-    this.#storedKey = (key) => counterKey(this.#prefix + key)
+    const prefix = namespacePrefix(namespace)
+    this.#storedKey = (key) => counterKey(prefix + key)
     const dialect = {
       ...this.#database.dialect,
       asynchronousCommit: this.#database.dialect.asynchronousCommitWithin(lockTimeoutMs),
@@ -161,33 +160,8 @@ export class DatabaseStore implements Store {
     return keys
   }
 
-  /** Finds counters of this namespace, in the order of their stored keys. */
-  find(search: CounterSearch): Promise<FoundCounter[]> {
-    const toPrefix = (prefix: string) => this.#prefix + prefix
-    return findCounters(this.#database, this.#tables, search, this.#storedKey, toPrefix)
-  }
-
-  /** Returns the name of a stored key, which is another one where the key was shortened. */
-  nameOf(storedKey: string): string {
-    return storedKey.slice(this.#prefix.length)
-  }
-
   async reset(keys: readonly string[]): Promise<void> {
-    await this.resetStored(keys.map(this.#storedKey))
-  }
-
-  /** Forgets counters by their stored keys; those of another namespace stay. */
-  async resetStored(storedKeys: readonly string[]): Promise<void> {
-    const { dialect } = this.#database
-    const stored = JSON.stringify(storedKeys.flatMap((key) => (key.startsWith(this.#prefix) ? [[key]] : [])))
-    for (const { name } of Object.values(this.#tables)) {
-      await this.#database.execute(
-        `DELETE FROM ${dialect.table(name)}
-         WHERE key IN (SELECT ${dialect.jsonField(0, 'text')} FROM ${dialect.jsonRows()})`,
-        [stored],
-      )
-    }
-    await bumpRevision(this.#database, 'resets')
+    await forgetCounters(this.#database, keys.map(this.#storedKey))
   }
 
   resets(): Promise<number> {

@@ -87,7 +87,7 @@ export function registerCounterRoutes({ app, internals, pages }: PageRoutes): vo
       .filter(({ name }) => !isStaffCounter(name))
     if (named.length === 0) return { succeeded: false, text: 'Nothing was changed: no counter was ticked.', typed: {} }
     // The row first: of a shortened name the key differs from that of the checks.
-    await tables?.resetStored(named.map(({ key }) => key))
+    await tables?.forget(named.map(({ key }) => key))
     await resetCounters(named.map(({ name }) => name))
     note(
       request,
