@@ -1,12 +1,12 @@
-/** `npm run screenshots`: the pictures of the documentation, of the demo's shop. Needs Chromium (`CHROMIUM`, or Debian's). */
+/** `npm run screenshots`: the pictures of the documentation, of the pages and the demo's shop. Needs Chromium (`CHROMIUM`, or Debian's). */
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
-import { adminPlugin } from '../admin/index.js'
 import { dashboardPlugin } from '../src/dashboard.js'
-import { rateLimitPlugin } from '../src/index.js'
+import { asActor, rateLimitPlugin } from '../src/index.js'
+import { fromSource } from '../src/rules/history/actor.js'
 import { tellDemoPast } from './example/demo.js'
 
 const FOLDER = 'docs/images'
@@ -23,8 +23,11 @@ interface Picture {
 }
 
 const DASHBOARD = '/ratelimit/dashboard/'
-const PANEL = '/ratelimit/admin'
-const DESK = { viewport: { width: 1280, height: 1264 } }
+const DESK = { viewport: { width: 1280, height: 1310 } }
+
+function wide(height: number): BrowserContextOptions {
+  return { viewport: { width: 1100, height } }
+}
 
 /** The pictures by the names of their files. */
 const PICTURES: Readonly<Record<string, Picture>> = {
@@ -32,26 +35,27 @@ const PICTURES: Readonly<Record<string, Picture>> = {
   'dashboard-dark.png': { path: DASHBOARD, options: { ...DESK, colorScheme: 'dark' } },
   'dashboard-phone.png': {
     path: DASHBOARD,
-    options: { viewport: { width: 360, height: 1360 }, deviceScaleFactor: 2 },
+    options: { viewport: { width: 360, height: 1105 }, deviceScaleFactor: 1.5 },
   },
-  'panel-rules.png': {
-    path: `${PANEL}/resources/rules`,
-    options: { viewport: { width: 1280, height: 440 } },
-    prepare: async (page) => page.getByRole('switch').first().waitFor(),
-  },
-  'panel-rule.png': {
-    path: `${PANEL}/resources/rules/records/2/edit`,
-    options: { viewport: { width: 1280, height: 1900 } },
+  'rules.png': { path: `${DASHBOARD}rules.html`, options: wide(690) },
+  'rule-form.png': {
+    path: `${DASHBOARD}rule.html?named=login`,
+    options: wide(1240),
     prepare: async (page) => {
-      await page.getByLabel('Rate', { exact: true }).fill('30/m')
-      await page.getByRole('button', { name: 'Preview on the last 24 hours' }).click()
-      await page.getByText('requests matched').first().waitFor()
+      await page.getByLabel('Rate', { exact: true }).fill('five a minute')
+      await page.getByRole('button', { name: 'Save' }).click()
+      await page.getByText('Write it as').first().waitFor()
     },
   },
-  'panel-phone.png': {
-    path: `${PANEL}/resources/rules`,
-    options: { viewport: { width: 360, height: 760 }, deviceScaleFactor: 2 },
-    prepare: async (page) => page.getByRole('switch').first().waitFor(),
+  'events.png': { path: `${DASHBOARD}events.html?client=user:1007&outcome=refused`, options: wide(760) },
+  'changes.png': { path: `${DASHBOARD}changes.html`, options: wide(760) },
+  'why.png': {
+    path: `${DASHBOARD}events.html?client=user:1007&outcome=refused`,
+    options: wide(900),
+    prepare: async (page) => {
+      await page.getByRole('link', { name: 'Why?' }).first().click()
+      await page.getByRole('heading', { level: 1 }).waitFor()
+    },
   },
 }
 
@@ -63,10 +67,30 @@ async function buildApp(folder: string): Promise<FastifyInstance> {
     useDynamicRules: true,
     clock: { now: () => NOW_MS },
   })
-  await app.register(dashboardPlugin, { prefix: '/ratelimit', isStaff: () => true })
-  await app.register(adminPlugin, { rootPath: '/ratelimit/admin', isStaff: () => true, actor: () => 'alice' })
+  await app.register(dashboardPlugin, { prefix: '/ratelimit', isStaff: () => ({ actor: 'alice', role: 'admin' }) })
   await tellDemoPast(app, '100/m', NOW_MS)
+  await tellChanges(app)
   return app
+}
+
+/** Adds changes by people, eighteen hours apart. */
+async function tellChanges(app: FastifyInstance): Promise<void> {
+  const { client } = app.smartRateLimit
+  const { rateLimitRule: rules, rateLimitOverride: overrides } = client
+  await asActor('bob', () =>
+    fromSource('dashboard', async () => {
+      await rules.update({ where: { name: 'search' }, data: { rate: '40/m' } })
+      await rules.update({ where: { name: 'orders' }, data: { isActive: false } })
+    }),
+  )
+  await asActor('alice', () =>
+    fromSource('dashboard', async () => {
+      await rules.update({ where: { name: 'search' }, data: { rate: '60/m', description: 'Costs the most' } })
+      await rules.update({ where: { name: 'orders' }, data: { isActive: true } })
+      await overrides.create({ data: { client: 'user:1003', effect: '200/m', note: 'A partner: asked for more' } })
+    }),
+  )
+  await client.$executeRaw`UPDATE rate_limit_change SET changed_at = ${NOW_MS} - 64800000 * (9 - id)`
 }
 
 /** @param names the pictures to take; all by default */
