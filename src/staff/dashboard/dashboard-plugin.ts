@@ -6,10 +6,10 @@ import { validateStaffOptions } from '../shell/staff-guard.js'
 import type { DashboardOptions } from './register-dashboard.js'
 
 /**
- * Registers the staff pages below its prefix: `dashboard/` (HTML), `dashboard/offenders.csv`,
- * `dashboard/offender/?key=` (JSON), `dashboard/offender.html?key=`, `dashboard/client.html?client=` and
- * `dashboard/search.html?q=`, and the forms that the page of a client posts. Without `staff` and `isStaff` they refuse
- * every request.
+ * Registers the staff pages below its prefix: `dashboard/` is the first one. The pages of clients, events, rules,
+ * overrides, changes, explanations, counters and tokens are `dashboard/client.html`, `dashboard/events.html` and so on;
+ * programs read `dashboard/clients.csv`, `dashboard/offenders.csv` and `dashboard/offender/?key=` (JSON). The guide of the
+ * dashboard lists all of them with their parameters. Without `staff` and `isStaff` they refuse every request.
  *
  * @throws InvalidSettingError for an invalid or unknown option
  */
