@@ -3,8 +3,8 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 
 const UnreadableFormError = createError('FST_RATE_LIMIT_UNREADABLE_FORM', 'The form cannot be read.', 400)
 
-/** Room for a set of many thousand rules. */
-const BODY_LIMIT = 16 * 1024 * 1024
+/** Room for any row, in bytes. */
+export const BODY_LIMIT = 1024 * 1024
 
 /**
  * Adds parsers for what the panel's pages send: forms of texts, as `multipart/form-data`, and JSON. The host's parsers

@@ -1,5 +1,6 @@
 import type { FastifyInstance } from 'fastify'
 import { unloadablePeer } from '../src/ground/errors.js'
+import { packagePath } from '../src/ground/package-root.js'
 import type { LimitedApp } from '../src/plugin/internals.js'
 import { type AdminOptions, validateAdminOptions } from './options.js'
 
@@ -35,15 +36,13 @@ export interface ComponentTarget {
  */
 export async function createAdminResources(app: LimitedApp, componentLoader: ComponentTarget) {
   await preparePeers()
-  const [{ createResources }, { componentFiles }] = await Promise.all([
-    import('./resources/index.js'),
-    import('./component-script.js'),
-  ])
-  for (const [name, file] of componentFiles()) {
-    if (name.startsWith('RateLimit')) componentLoader.add(name, file)
-  }
+  const { createResources } = await import('./resources/index.js')
+  componentLoader.add(COMPONENT, packagePath('admin', 'components', `${COMPONENT}.js`))
   return createResources(app)
 }
+
+/** The one component that the resources name. */
+const COMPONENT = 'RateLimitInList'
 
 const PEERS = ['adminjs', '@adminjs/fastify'] as const
 

@@ -17,21 +17,19 @@ interface RuntimeField {
 
 export type ModelName = Capitalize<keyof RateLimitClient & `rateLimit${string}`>
 
-/** Columns that only triggers and statements use; `cost` of a counter, which has no id, is such a one. */
-const NOT_SHOWN = ['changedBy']
-const NOT_SHOWN_OF_COUNTERS = ['asked', 'cost', 'admitted']
+/** Columns that only triggers and statements use. */
+const NOT_SHOWN = ['changedBy', 'asked', 'windows', 'permits', 'firstMs', 'lastMs', 'granted']
 
 /**
  * Returns a completed model of a Prisma client: at run time Prisma's own description lacks which fields are ids and
- * which are required. The id of a counter is derived: its key, encoded.
+ * which are required. The id of a
+ * counter is its key.
  */
 export function completedModel(name: ModelName, client: object): Model {
   const { models }: RuntimeDataModel = Reflect.get(client, '_runtimeDataModel')
   const columns = models[name]?.fields ?? []
-  const hasId = columns.some((field) => field.name === 'id')
-  const notShown = hasId ? NOT_SHOWN : NOT_SHOWN_OF_COUNTERS
-  const stored = columns.filter((field) => !notShown.includes(field.name))
-  const fields = hasId ? stored : [{ name: 'id', kind: 'scalar', type: 'String' }, ...stored]
+  const fields = columns.filter((field) => !NOT_SHOWN.includes(field.name))
+  const idName = fields.some((field) => field.name === 'id') ? 'id' : 'key'
   return {
     name,
     dbName: null,
@@ -40,7 +38,7 @@ export function completedModel(name: ModelName, client: object): Model {
       name: field.name,
       type: field.type,
       kind: 'scalar',
-      isId: field.name === 'id',
+      isId: field.name === idName,
       // The validation itself reports missing fields.
       isRequired: false,
       isList: false,

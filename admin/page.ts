@@ -5,24 +5,18 @@ import { forbidStoring } from '../src/http/no-store.js'
 
 /** A web font from another site, which a closed network cannot load. The system's fonts replace it. */
 const OUTSIDE = /<link[^>]+href="https?:[^>]*>/g
-/** AdminJS's pages are light whatever the browser prefers. */
-const LIGHT_ONLY = /:root \{\s*color-scheme: light;\s*\}/
 const ROOT = '<div id="app" />'
 /** The page's state, one line of JSON in a script, which a `<` could end; it may contain U+2028. */
 const STATE = /(window\.(?:REDUX_STATE|THEME) = )([^\n]*)(;\n)/g
 
-/**
- * Adapts AdminJS's page to a closed network and a strict policy. It does not run in a hook, since the host's hooks come
- * first, and may have compressed the page by then.
- */
+/** Adapts AdminJS's page to a closed network and a strict policy, below the links to the dashboard's pages. */
 export function finishPage(reply: FastifyReply, html: string, navigation: string): string {
   const nonce = randomBytes(16).toString('base64')
   // The page declares its charset too late, after a script.
   reply.type('text/html; charset=utf-8').header('content-security-policy', policy(nonce))
   return html
     .replace(OUTSIDE, '')
-    .replace(LIGHT_ONLY, '')
-    .replace(ROOT, () => `${navigation}<main class="panel"><div id="app"></div></main>`)
+    .replace(ROOT, () => `${navigation}<main id="app"></main>`)
     .replace(STATE, (_whole, before: string, json: string, after: string) => {
       return before + json.replaceAll('<', '\\u003c') + after
     })

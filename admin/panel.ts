@@ -1,24 +1,22 @@
 import { AdminJS, ComponentLoader } from 'adminjs'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { readRouterOptions } from '../src/http/request-path.js'
 import { internalsFor } from '../src/plugin/internals.js'
 import { registerPages } from '../src/staff/shell/pages.js'
-import { createScriptGuard } from '../src/staff/shell/same-site.js'
 import { addGuard, createStaffGuard } from '../src/staff/shell/staff-guard.js'
 import { staffRoute } from '../src/staff/shell/staff-routes.js'
 import { registerSignInRoutes } from '../src/staff/sign-in/sign-in-routes.js'
-import { createErrorHandler, NotFoundError } from './error-answers.js'
-import { exchangePage } from './exchange.js'
-import { parseForms } from './forms.js'
+import { createAdminApp } from './admin-app.js'
+import { createErrorHandler } from './error-answers.js'
+import { BODY_LIMIT } from './forms.js'
 import { createPanelCheck } from './guard.js'
-import { homePage } from './home.js'
 import { loadClientAtStart } from './load-client.js'
 import { createPanelNavigation, TEXTS } from './navigation.js'
 import type { AdminOptions } from './options.js'
 import { setSecurityHeaders } from './page.js'
 import { createResources } from './resources/index.js'
 import type { AdminResource } from './resources/resource.js'
-import { addPanelRoutes, STYLES } from './router.js'
-import { THEME } from './theme.js'
+import { STYLES } from './static-files.js'
 
 /** Registers the panel in `app`, a scope of its own. */
 export async function registerPanel(app: FastifyInstance, rootPath: string, options: AdminOptions): Promise<void> {
@@ -30,10 +28,11 @@ export async function registerPanel(app: FastifyInstance, rootPath: string, opti
   if (staff === undefined && isStaff === undefined) {
     app.log.warn('adminPlugin has neither staff nor isStaff: it refuses every request')
   }
-  const resources = createResources(app, mount)
-  const navigation = createPanelNavigation(internals, mount, resources, staff !== undefined)
+  const resources = createResources(app)
+  const navigation = createPanelNavigation(internals, mount, staff !== undefined)
   const pages = await registerPages(app, { navigation })
-  app.setErrorHandler(createErrorHandler(internals, pages, mount, staff !== undefined))
+  const answerWithError = createErrorHandler(internals, pages, mount, staff !== undefined)
+  app.setErrorHandler(answerWithError)
   app.addHook('onRequest', setSecurityHeaders)
 
   // Two scopes, since the routes to sign in have no guard.
@@ -48,23 +47,26 @@ export async function registerPanel(app: FastifyInstance, rootPath: string, opti
       { prefix: rootPath },
     )
   }
+  const guard = createStaffGuard(internals, createPanelCheck(options, internals))
   app.register(async (scope) => {
-    addGuard(scope, createStaffGuard(internals, createPanelCheck(options, internals)))
-    const refuseForged = createScriptGuard(internals)
-    scope.addHook('onRequest', async (request, reply) => {
-      // Pages and scripts change nothing, and other sites may link to them.
-      if (!isPage(request, rootPath)) await refuseForged(request, reply)
-    })
-    parseForms(scope)
-    await addPanelRoutes(scope, createAdmin(scope, mount, resources, staff !== undefined), rootPath, pages)
+    addGuard(scope, guard)
+    const router = readRouterOptions(app)
+    const admin = createAdmin(mount, resources, staff !== undefined)
+    const adminApp = await createAdminApp({ admin, internals, pages, guard, answerWithError, router })
+    scope.addHook('onClose', () => adminApp.close())
+    // AdminJS's app reads the body.
+    scope.removeAllContentTypeParsers()
+    scope.addContentTypeParser('*', (_request, _payload, done) => done(null))
+    const route = { ...staffRoute('not-found'), exposeHeadRoute: false, bodyLimit: BODY_LIMIT } as const
+    const openFirst = async (_request: FastifyRequest, reply: FastifyReply) =>
+      reply.redirect(`${mount}/resources/rules`)
+    scope.get(rootPath, route, openFirst)
+    if (!router.ignoreTrailingSlash) scope.get(`${rootPath}/`, route, openFirst)
     scope.route({
-      ...staffRoute('not-found'),
-      exposeHeadRoute: false,
+      ...route,
       method: scope.supportedMethods,
       url: `${rootPath}/*`,
-      handler: async () => {
-        throw new NotFoundError()
-      },
+      handler: (request, reply) => adminApp.handOver({ request, reply }),
     })
   })
 }
@@ -74,29 +76,14 @@ const FAVICON = `data:image/svg+xml,${encodeURIComponent(
   '<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 24 24" fill="none" stroke="#1f55c7" stroke-width="2.5"><path d="M4 17a8.5 8.5 0 1 1 16 0M12 15l4.5-5"/></svg>',
 )}`
 
-/** Returns whether a request is for a page or a script, by its route and not by the spelling of its address. */
-function isPage({ routeOptions: { url = '' }, method, server }: FastifyRequest, rootPath: string): boolean {
-  const path = url.slice(`${server.prefix}${rootPath}`.length)
-  return method === 'GET' && !path.startsWith('/api/')
-}
-
-function createAdmin(
-  app: FastifyInstance,
-  mount: string,
-  resources: readonly AdminResource[],
-  canSignIn: boolean,
-): AdminJS {
-  const internals = internalsFor(app)
-  const limits = app.smartRateLimit
+function createAdmin(mount: string, resources: readonly AdminResource[], canSignIn: boolean): AdminJS {
   const admin = new AdminJS({
     rootPath: mount,
     loginPath: `${mount}/sign-in`,
     logoutPath: canSignIn ? `${mount}/sign-out` : '',
     componentLoader: new ComponentLoader(),
     assets: { styles: [`${mount}${STYLES}`] },
-    branding: { companyName: 'Rate limits', logo: false, withMadeWithLove: false, favicon: FAVICON, theme: THEME },
-    dashboard: homePage(internals, limits, mount),
-    pages: { exchange: exchangePage(limits) },
+    branding: { companyName: 'Rate limits', logo: false, withMadeWithLove: false, favicon: FAVICON },
     locale: { language: 'en', translations: { en: TEXTS } },
   })
   for (const { resource, options } of resources) {

@@ -9,6 +9,7 @@ import {
   type BaseRecord,
   type ResourceOptions,
 } from 'adminjs'
+import { visible } from '../../src/ground/visible.js'
 import type { Right } from '../../src/staff/shell/roles.js'
 
 /** The part of an action that differs from AdminJS's own. */
@@ -29,10 +30,17 @@ export function allowed(action: PanelAction = {}, right: Right = 'read'): PanelA
 /** An action that does not exist. */
 const REFUSED: PanelAction = { isAccessible: false, isVisible: false }
 
-/** The actions of tables that only programs write. */
+/** Replaces characters that are invisible, or turn the text around them: clients choose the texts of these tables. */
+export async function showVisibly(answer: ActionResponse): Promise<ActionResponse> {
+  for (const { params } of [answer.records ?? [], answer.record ?? []].flat()) {
+    for (const [name, value] of Object.entries(params)) if (typeof value === 'string') params[name] = visible(value)
+  }
+  return answer
+}
+
+/** The actions of tables that only programs write, without the list. */
 export const READ_ONLY = {
-  list: allowed(),
-  show: allowed(),
+  show: allowed({ after: showVisibly }),
   // No field refers to these tables, so that they need no search.
   search: REFUSED,
   new: REFUSED,
@@ -52,14 +60,22 @@ async function refuseOutdated(request: ActionRequest, { record }: ActionContext)
 
 const OUTDATED = 'Not saved: the row was changed after you opened it. The form now shows the stored values.'
 
-/** Returns the actions of a table that is written by those who have a right. */
-export function editableBy(right: Right) {
+/** Returns the actions of a table that is written by those who have a right, without the list. */
+export function editableBy(right: Right, fields: readonly string[]) {
+  /** Keeps what may be written, with the line feeds of a text, which forms send as CRLF. */
+  async function takeFields(request: ActionRequest): Promise<ActionRequest> {
+    const given = Object.entries(request.payload ?? {}).filter(([name]) => fields.includes(name))
+    const written = given.map(([name, value]) => [
+      name,
+      typeof value === 'string' ? value.replaceAll('\r\n', '\n') : value,
+    ])
+    return { ...request, payload: Object.fromEntries(written) }
+  }
   return {
-    list: allowed(),
     show: allowed(),
     search: REFUSED,
-    new: allowed({}, right),
-    edit: allowed({ before: refuseOutdated }, right),
+    new: allowed({ before: takeFields }, right),
+    edit: allowed({ before: [refuseOutdated, takeFields] }, right),
     delete: allowed({}, right),
   } as const satisfies Readonly<Record<string, PanelAction>>
 }
@@ -73,7 +89,7 @@ type Actions = NonNullable<ResourceOptions['actions']>
 
 /**
  * Makes every action refuse all methods except POST, and GET where it only reads, since an image, a link or a frame of
- * any page sends GET. AdminJS requests actions without a component by GET; components/RateLimitApiClient.js makes that
+ * any page sends GET. AdminJS requests actions without a component by GET; components/panel.js makes that
  * POST.
  */
 export function byPost(actions: Actions = {}): Actions {

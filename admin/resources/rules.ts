@@ -1,60 +1,31 @@
 import type { ActionContext } from 'adminjs'
 import { RULES } from '../../src/rules/rule.js'
-import { beginsWith, isExactly, isTrue } from '../conditions.js'
 import { PanelResource } from '../panel-resource.js'
 import { allowed, editableBy, type PanelAction } from './actions.js'
 import { BULK_DELETE, doForEach } from './bulk.js'
-import { historyAction } from './changes.js'
-import { describedFields, heading } from './described.js'
-import { only } from './fields.js'
-import type { AdminResource, ResourceDependencies } from './resource.js'
-import { previewAction, suggestAction } from './rule-preview.js'
+import { describedFields } from './described.js'
+import { type Filters, listBy } from './lists.js'
+import type { AdminResource, Source } from './resource.js'
+
+const FILTERS: Filters = { name: 'text', pathPattern: 'text', isActive: 'switch', algorithm: 'text' }
 
 /** Creates the resource for the rules, which operators edit. */
-export function rules(dependencies: ResourceDependencies): AdminResource {
-  const { client, internals } = dependencies
-  const { provider } = internals.database.dialect
-  const { edited, listed, sortable, searched, properties, titles, layout, groups } = describedFields(RULES)
-  const filters = { isActive: isTrue, algorithm: isExactly, key: beginsWith(provider) }
-  const form = {
-    layout: [...layout, heading('Preview'), 'preview'],
-    custom: { groups: [...groups, { title: 'Preview', fields: ['preview'] }] },
-  }
-  const editable = editableBy('writeRules')
-  const resource = new PanelResource({
-    name: 'rules',
-    model: 'RateLimitRule',
-    provider,
-    client,
-    filters,
-    searched,
-    order: [{ priority: 'desc' }, { name: 'asc' }],
-    sortable,
-    description: RULES,
-    editable: edited,
-  })
+export function rules({ client, provider }: Source): AdminResource {
+  const { edited, sortable, options, titles } = describedFields(RULES)
   return {
-    resource,
+    resource: new PanelResource({ name: 'rules', model: 'RateLimitRule', provider, client, sortable }),
     options: {
+      ...options,
       navigation: { name: null, icon: 'Sliders' },
       titleProperty: 'name',
-      listProperties: listed,
-      filterProperties: ['search', ...Object.keys(filters)],
-      showProperties: [...edited, 'createdAt', 'updatedAt'],
-      editProperties: [...edited, 'preview'],
+      filterProperties: Object.keys(FILTERS),
       sort: { sortBy: 'priority', direction: 'desc' },
-      properties: { ...properties, preview: { ...only('edit'), components: { edit: 'RateLimitPreview' } } },
       actions: {
-        ...editable,
-        new: allowed(form, 'writeRules'),
-        edit: { ...editable.edit, ...form },
-        delete: allowed({ guard: 'confirmDeleteRule' }, 'writeRules'),
+        ...editableBy('writeRules', edited),
+        list: listBy(FILTERS, sortable),
         bulkDelete: allowed(BULK_DELETE, 'writeRules'),
         enable: allowed(switchAction('enable', true), 'switchRules'),
         disable: allowed(switchAction('disable', false), 'switchRules'),
-        history: allowed(historyAction('rule', 'name')),
-        preview: allowed(previewAction(dependencies)),
-        suggest: allowed(suggestAction(dependencies)),
       },
       translations: { en: { ...TEXTS, properties: titles } },
     },
@@ -81,12 +52,10 @@ const TEXTS = {
     enable: 'Enable selected rules',
     disable: 'Disable selected rules',
     bulkDelete: 'Delete selected rules',
-    history: 'History',
   },
   messages: {
     confirmBulkDelete: 'Delete the selected rules?',
-    confirmDeleteRule:
-      'Delete this rule? Its clients fall back to the next rule that matches, or to the static limits.',
+    confirmDelete: 'Delete this rule? Its clients fall back to the next rule that matches, or to the static limits.',
     noRecordsInResource: 'There are no rules yet. The static limits apply.',
   },
 }

@@ -6,10 +6,11 @@ import { forEachDatabase } from '../support/databases.js'
 import { rawStatus, sendRaw } from '../support/http-client.js'
 import { addressesOf } from '../support/panel-addresses.js'
 import { FROM_PANEL, formOf, PANEL, type PanelAppOptions, startWithPanel } from '../support/panel-app.js'
-import { COUNTER_ID, fillPanel, panelContents } from '../support/panel-contents.js'
+import { fillPanel, panelContents } from '../support/panel-contents.js'
 import { cookieOf } from '../support/staff-app.js'
 
 const METHODS = ['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS']
+const KEY = encodeURIComponent('ip:203.0.113.99')
 /** What only staff may read. */
 const SECRETS = /secret-rule|203\.0\.113\.99|REDUX_STATE|UserComponents|Export rules|adminjs/i
 
@@ -48,7 +49,7 @@ forEachDatabase((provider) => {
       const form = await formOf({ name: 'owned', isActive: 'false', rate: '0/s', pathPattern: '.', apply: 'true' })
       const open = [`${PANEL}/sign-in`, `${PANEL}/sign-out`]
       const addresses = [...new Set(routes.filter(({ url }) => !open.includes(url)).flatMap(addressesOf))]
-      assert.ok(addresses.length > 150, `${addresses.length} addresses`)
+      assert.ok(addresses.length > 100, `${addresses.length} addresses`)
 
       for (const [place, address] of addresses.entries()) {
         // One stranger tries every method at every address; the others try them in turn.
@@ -91,29 +92,21 @@ forEachDatabase((provider) => {
     assert.equal(last?.actor, 'alice')
   })
 
-  test('events cannot be made, changed or deleted, by any address; counters only be reset', async (t) => {
+  test('events cannot be made, changed or deleted, by any address; nor can counters', async (t) => {
     const { request, routes, database, asStaff } = await startWithPanel(t, provider)
     await fillPanel(database)
     const headers = await asStaff()
     const form = await formOf({ key: 'owned', allowed: 'true', count: '0' })
-    const readOnly = [
-      'events',
-      'counters',
-      'sliding-windows',
-      'token-buckets',
-      'leaky-buckets',
-      'concurrency',
-      'changes',
-    ]
+    const readOnly = ['events', 'counters', 'sliding-windows', 'token-buckets', 'leaky-buckets', 'concurrency']
     const before = await panelContents(database)
     const api = routes.filter(({ url }) => /\/api\/resources\//.test(url))
     for (const { url, method } of api) {
       for (const resource of readOnly) {
         for (const action of ['new', 'edit', 'delete', 'bulkDelete', 'search']) {
-          const id = resource === 'events' || resource === 'changes' ? '1' : COUNTER_ID
+          const id = resource === 'events' ? '1' : KEY
           const address = url
             .replace(':resourceId', resource)
-            .replace('*', `${id}/${action}`)
+            .replace(':recordId', id)
             .replace(':action', action)
             .replace(':query', 'x')
           const path = address.includes('/bulk/') ? `${address}?recordIds=${id}` : address
@@ -123,13 +116,6 @@ forEachDatabase((provider) => {
       }
     }
     assert.equal(await panelContents(database), before)
-
-    const { text } = await request(`${PANEL}/api/resources/counters/records/${COUNTER_ID}/reset`, {
-      method: 'POST',
-      headers,
-    })
-    assert.match(text, /The counter was reset/)
-    assert.equal(await database.client.rateLimitCounter.count({ where: { key: 'ip:203.0.113.99' } }), 0)
   })
 
   test('a session does not survive a sign-in, ends by sign-out, and its cookie is for the browser and this site alone', async (t) => {
@@ -142,7 +128,7 @@ forEachDatabase((provider) => {
     const fresh = cookieOf((await signIn(undefined, { cookie: old })).headers)
     assert.notEqual(fresh, old)
     assert.equal((await request(PANEL, { headers: { cookie: old } })).status, 403)
-    assert.equal((await request(PANEL, { headers: { cookie: fresh } })).status, 200)
+    assert.equal((await request(PANEL, { headers: { cookie: fresh } })).status, 302)
 
     const out = await request(`${PANEL}/sign-out`, { method: 'POST', headers: { cookie: fresh } })
     assert.equal(out.status, 303)
@@ -153,7 +139,7 @@ forEachDatabase((provider) => {
     const { request, asStaff } = await startWithPanel(t, provider)
     const { cookie } = await asStaff()
     assert.equal((await request('/ops/dashboard/', { headers: { cookie } })).status, 200)
-    assert.equal((await request(PANEL, { headers: { cookie } })).status, 200)
+    assert.equal((await request(PANEL, { headers: { cookie } })).status, 302)
   })
 })
 
@@ -208,8 +194,6 @@ test('only POST changes anything: of every action, by every other method, from t
     'rules/bulk/disable?recordIds=1,2',
     'rules/records/1/delete',
     'rules/actions/new',
-    'rules/actions/preview',
-    'changes/records/1/revert',
   ]) {
     assert.equal(answers.get(`/api/resources/${change}`), 405, change)
   }

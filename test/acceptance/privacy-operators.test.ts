@@ -4,7 +4,6 @@ import { type TestContext, test } from 'node:test'
 import { type AddressForm, createAddressPrivacy } from '../../src/clients/address-privacy.js'
 import { startWithApi } from '../support/api-app.js'
 import { act, keepCookies, noticeOf, type OpenedPage, openClient } from '../support/client-forms.js'
-import { PANEL, startWithPanel } from '../support/panel-app.js'
 import { ratelimit } from '../support/scripts.js'
 import { DASHBOARD, startWithStaff } from '../support/staff-app.js'
 
@@ -159,29 +158,4 @@ test('staff who type an address find the override of its pseudonym, and its hist
     assert.equal((await app.smartRateLimit.rules.history(typed)).length, 1, typed)
   }
   assert.deepEqual([await found('/history?name=shop'), await found('/overrides?client=ip:203.0.113.67')], [1, 0])
-})
-
-test('the panel finds an override, its history and its counter by the address of a pseudonym', async (t) => {
-  const privacy = { addresses: 'pseudonym' } as const
-  const { app, request, statuses, asStaff } = await startWithPanel(t, 'sqlite', {
-    plugin: { privacy, hashSecret: HASH_SECRET },
-  })
-  const headers = await asStaff()
-  await statuses(1, '/api/orders', { from: BAD })
-  const pseudonym = createAddressPrivacy({ ...privacy, secret: HASH_SECRET, ipv6Subnet: 64 }).toCounted(`ip:${BAD}`)
-  const { rateLimitOverride } = app.smartRateLimit.client
-  await rateLimitOverride.create({ data: { client: pseudonym, effect: 'deny' } })
-  await rateLimitOverride.create({ data: { client: 'ip:2001:db8::1', effect: 'deny', note: BAD } })
-  const found = async (list: string, filter: string, typed: string) => {
-    const query = new URLSearchParams({ [`filters.${filter}`]: typed })
-    const { text } = await request(`${PANEL}/api/resources/${list}/actions/list?${query}`, { headers })
-    return JSON.parse(text).records.length
-  }
-  assert.equal(await found('overrides', 'search', `ip:${BAD}`), 1)
-  assert.equal(await found('overrides', 'search', BAD), 2, 'and the note')
-  assert.equal(await found('overrides', 'search', NEIGHBOUR), 0)
-  assert.equal(await found('counters', 'key', `ip:${BAD}`), 1)
-  assert.equal(await found('counters', 'key', `ip:${NEIGHBOUR}`), 0)
-  for (const typed of [`ip:${BAD}`, 'ip:2001:DB8:0::1']) assert.equal(await found('changes', 'name', typed), 1, typed)
-  assert.equal(await found('overrides', 'search', '2001:DB8:0::1'), 1)
 })

@@ -1,11 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { RateLimitClient } from '../../src/plugin/client/client.js'
-import { countStatements } from '../support/count-statements.js'
 import { forEachDatabase } from '../support/databases.js'
 import { logEvents } from '../support/events.js'
-import { eventually } from '../support/eventually.js'
-import { insertEvents } from '../support/insert-events.js'
 import { formOf, PANEL, startWithPanel } from '../support/panel-app.js'
 
 const NOW_MS = Date.UTC(2026, 0, 15, 12)
@@ -15,13 +11,6 @@ interface List {
   readonly records: readonly { readonly id: unknown; readonly params: Readonly<Record<string, unknown>> }[]
   readonly meta: { readonly total: number }
   readonly notice?: { readonly options: { readonly defaultValue: string } }
-}
-
-/** How SQLite goes about a statement, whatever its values are. */
-async function planOf(client: RateLimitClient, sql: string): Promise<string> {
-  const values = Array.from(sql.match(/\?/g) ?? [], () => 0)
-  const steps = await client.$queryRawUnsafe<{ detail: string }[]>(`EXPLAIN QUERY PLAN ${sql}`, ...values)
-  return steps.map(({ detail }) => detail).join()
 }
 
 forEachDatabase((provider) => {
@@ -47,163 +36,72 @@ forEachDatabase((provider) => {
     return { ...started, headers, list, save }
   }
 
-  test('rules are searched in name, pattern and description, whatever the case, and listed by priority', async (t) => {
+  test('lists are filtered and sorted by what they offer, and no hostile parameter breaks one', async (t) => {
     const { list, database } = await start(t)
-    const rules = [
-      { name: 'Checkout', pathPattern: '^/pay', rate: '1/m', priority: 1 },
-      { name: 'search', pathPattern: '^/Find', rate: '1/m', priority: 5, algorithm: 'token_bucket' },
-      {
-        name: 'b',
-        pathPattern: '^/b',
-        rate: '1/m',
-        priority: 5,
-        description: 'For the CHECKOUT of guests',
-        isActive: false,
-      },
-    ]
-    for (const data of rules) await database.client.rateLimitRule.create({ data })
-    const names = async (query: string) => (await list('rules', query)).records.map(({ params }) => params.name)
-
-    assert.deepEqual(await names(''), ['b', 'search', 'Checkout'])
-    assert.deepEqual(await names('filters.search=checkOUT'), ['b', 'Checkout'])
-    assert.deepEqual(await names('filters.search=find'), ['search'])
-    assert.deepEqual(await names('filters.isActive=false'), ['b'])
-    assert.deepEqual(await names('filters.algorithm=token_bucket'), ['search'])
-    assert.deepEqual(await names('filters.key=user'), [])
-    assert.deepEqual(await names('filters.search=%00'), ['b', 'search', 'Checkout'])
-    assert.deepEqual(await names('sortBy=changedBy&direction=asc'), ['b', 'search', 'Checkout'])
-  })
-
-  test('a search takes every character as it is, whatever its case, and finds all that there is', async (t) => {
-    const { list, database } = await start(t)
-    const rule = { rate: '1/m', pathPattern: '^/x' }
-    const rules = [
-      { ...rule, name: 'a_B' },
-      { ...rule, name: 'aXb' },
-      { ...rule, name: 'digits', pathPattern: '^/v/\\d' },
-      { ...rule, name: 'e', description: 'Für 100% der ÄRZTE' },
-    ]
-    for (const data of rules) await database.client.rateLimitRule.create({ data })
-    await database.client.rateLimitOverride.createMany({
-      data: Array.from({ length: 1_002 }, (_, user) => ({ client: `user:${user}`, effect: 'deny', note: `a_${user}` })),
-    })
-    const search = async (text: string, resource = 'rules') => {
-      const { records, meta } = await list(resource, `perPage=500&page=3&filters.search=${encodeURIComponent(text)}`)
-      const all = await list(resource, `filters.search=${encodeURIComponent(text)}`)
-      return { total: meta.total, onLastPage: records.length, names: all.records.map(({ params }) => params.name) }
+    const rule = { pathPattern: '^/x', rate: '1/m' }
+    await database.client.rateLimitRule.create({ data: { ...rule, name: 'low', priority: 1 } })
+    await database.client.rateLimitRule.create({ data: { ...rule, name: 'high', priority: 5, isActive: false } })
+    for (const key of ['ip:203.0.113.7', 'ip:203.0.113.70']) {
+      await logEvents(database.client, { key, allowed: 1, blocked: 1, path: '/a', atMs: NOW_MS - HOUR_MS })
     }
-    const found = async (text: string) => (await search(text)).names
+    const named = async (resource: string, query: string) =>
+      (await list(resource, query)).records.map(({ params }) => params.name ?? params.key)
 
-    assert.deepEqual(await found('A_b'), ['a_B'])
-    assert.deepEqual(await found('_'), ['a_B'])
-    assert.deepEqual(await found('%'), ['e'])
-    assert.deepEqual(await found('/V/\\D'), ['digits'])
-    assert.deepEqual(await found('\\'), ['digits'])
-    assert.deepEqual(await found('für 100% der ärzte'), ['e'])
-    assert.deepEqual(await found('a\\_b'), [])
-    const { total, onLastPage } = await search('A_', 'overrides')
-    assert.deepEqual([total, onLastPage], [1_002, 2])
+    assert.deepEqual(await named('rules', ''), ['high', 'low'])
+    assert.deepEqual(await named('rules', 'sortBy=name&direction=desc'), ['low', 'high'])
+    assert.deepEqual(await named('rules', 'filters.name=lo'), ['low'])
+    assert.deepEqual(await named('rules', 'filters.isActive=false'), ['high'])
+    assert.equal((await named('events', 'filters.key=ip:203.0.113.7')).length, 2)
+    assert.equal((await named('events', 'filters.allowed=true')).length, 2)
+    assert.equal((await named('events', 'filters.timestamp~~to=2026-01-01')).length, 0)
+    for (const resource of ['rules', 'overrides', 'events', 'counters', 'leaky-buckets', 'concurrency']) {
+      for (const field of ['name', 'key', 'id', 'isActive', 'allowed', 'timestamp', 'nothing', 'constructor']) {
+        for (const value of ['%00', '%ud800', '{', 'null', '%5C', "'", '%F0%9F%98%80', '1e999']) {
+          await list(resource, `filters.${field}=${value}&filters.${field}~~from=${value}&filters.${field}.x=${value}`)
+        }
+      }
+      for (const query of [
+        'sortBy=changedBy&direction=asc',
+        'sortBy=name&direction=sideways',
+        'page=-1',
+        'page=1e99',
+        'page=x&perPage=x',
+        'filters=x',
+        '__proto__=x&toString=y&filters.__proto__.a=b',
+        'filters.name=a&filters.name=b',
+      ]) {
+        await list(resource, query)
+      }
+    }
   })
 
-  test('what a text begins with is meant as it is, its case included', async (t) => {
-    const { list, database } = await start(t)
-    const paths = ['/api/a_b', '/api/aXb', '/API/a', '/100%', '/100X', '/v\\d', '/é/\u{10FFFF}', '/é/\uD7FF', '/']
-    for (const path of paths) await logEvents(database.client, { key: 'a', path, allowed: 1, atMs: NOW_MS - HOUR_MS })
-    for (const key of ['k_1', 'kX1', 'K_1']) {
-      const window = { windowStart: new Date(NOW_MS), windowEnd: new Date(NOW_MS + HOUR_MS) }
+  test('the newest 10,000 events are listed and searched, and texts of clients turn nothing around', async (t) => {
+    const { list, database, request, headers } = await start(t)
+    await logEvents(database.client, { key: 'old', allowed: 1, atMs: NOW_MS - HOUR_MS })
+    for (let part = 0; part < 10; part++) {
+      await logEvents(database.client, { key: 'k\u202e', allowed: 1_000, atMs: NOW_MS - HOUR_MS })
+    }
+    const { records, meta } = await list('events')
+    assert.equal(meta.total, 10_000)
+    assert.equal(records[0]?.params.key, 'k\\u{202e}')
+    assert.equal((await list('events', 'filters.key=old')).records.length, 0)
+    const { text } = await request(`${PANEL}/api/resources/events/records/${records[0]?.id}/show`, { headers })
+    assert.equal(JSON.parse(text).record.params.key, 'k\\u{202e}')
+  })
+
+  test('counters are found by their whole key, and have no page of their own', async (t) => {
+    const { list, database, request, headers } = await start(t)
+    const window = { windowStart: new Date(NOW_MS), windowEnd: new Date(NOW_MS + HOUR_MS) }
+    for (const key of ['ip:203.0.113.7', 'a/b?c#d']) {
       await database.client.rateLimitCounter.create({ data: { key, count: 1, ...window } })
     }
-    const found = async (resource: string, field: string, text: string) => {
-      const { records } = await list(resource, `filters.${field}=${encodeURIComponent(text)}`)
-      return records.map(({ params }) => params[field]).sort()
-    }
-
-    for (const path of ['/api/a_b', '/API/a', '/v\\d', '/100%', '/é/\u{10FFFF}', '/é/\uD7FF']) {
-      assert.deepEqual(await found('events', 'path', path), [path])
-    }
-    assert.deepEqual(await found('events', 'path', '/api/a'), ['/api/aXb', '/api/a_b'])
-    assert.deepEqual(await found('events', 'path', '/api/a_'), ['/api/a_b'])
-    assert.deepEqual(await found('events', 'path', '/é'), ['/é/\uD7FF', '/é/\u{10FFFF}'])
-    assert.equal((await found('events', 'path', '/')).length, paths.length)
-    assert.deepEqual(await found('counters', 'key', 'k_'), ['k_1'])
-    assert.deepEqual(await found('counters', 'key', '\u{10FFFF}'), [])
-  })
-
-  test('events are found by their client as people spell it, under whatever rule', async (t) => {
-    const { list, database } = await start(t)
-    const atMs = NOW_MS - HOUR_MS
-    for (const [key, client, ruleName] of [
-      ['rule:items:user:1007', 'user:1007', 'items'],
-      ['user:1007', 'user:1007', ''],
-      ['rule:keys:1007', 'header:x-api-key:1007', 'keys'],
-      ['ip:203.0.113.7', 'ip:203.0.113.7', ''],
-      ['rule:login:203.0.113.9', 'ip:203.0.113.9', 'login'],
-      // Other writers name no client.
-      ['rule:login:203.0.113.7', '', 'login'],
-      ['ip:198.51.100.7', 'ip:198.51.100.7', ''],
-    ] as const) {
-      await logEvents(database.client, { key, client, ruleName, allowed: 1, blocked: 1, atMs })
-    }
-    const keys = async (client: string, further = '') => {
-      const { records } = await list('events', `filters.key=${encodeURIComponent(client)}${further}`)
-      return records.map(({ params }) => params.key).sort()
-    }
-    const twice = (...each: string[]) => each.flatMap((key) => [key, key])
-    const ofUser = ['rule:items:user:1007', 'user:1007']
-    for (const spelled of ['user:1007', ' 1007 ']) assert.deepEqual(await keys(spelled), twice(...ofUser), spelled)
-    assert.deepEqual(await keys('user:1007', '&filters.allowed=over_limit'), ofUser)
-    assert.deepEqual(await keys('header:x-api-key:1007'), twice('rule:keys:1007'))
-    for (const spelled of ['203.0.113.7', 'ip:203.0.113.7', '203.0.113.7:443']) {
-      assert.deepEqual(await keys(spelled), twice('ip:203.0.113.7', 'rule:login:203.0.113.7'), spelled)
-    }
-    assert.deepEqual(await keys('rule:login:203.0.113.9'), twice('rule:login:203.0.113.9'))
+    const { records } = await list('counters', `filters.key=${encodeURIComponent('a/b?c#d')}`)
     assert.deepEqual(
-      await keys('203.0.113.0/24'),
-      twice('ip:203.0.113.7', 'rule:login:203.0.113.7', 'rule:login:203.0.113.9'),
+      records.map(({ params }) => [params.key, params.count]),
+      [['a/b?c#d', 1]],
     )
-    for (const nobody of ['user:100', '203.0.113.70', 'rule:login:203.0.113.8', '%', "'"]) {
-      assert.deepEqual(await keys(nobody), [], nobody)
-    }
-  })
-
-  test('a list by what its keys begin with is read in its order, and never sorted', {
-    skip: provider !== 'sqlite' && 'PostgreSQL chooses by what is in the table',
-  }, async (t) => {
-    const { list, database } = await start(t)
-    const counted = countStatements()
-    t.after(() => counted.stop())
-    await list('counters', 'filters.key=ip:')
-    counted.stop()
-    const [listed = ''] = counted.of('rate_limit_counter').filter((sql) => /ORDER BY \S*window_end/.test(sql))
-    const plan = await planOf(database.client, listed)
-    assert.match(plan, /INDEX rate_limit_counter_window_end_idx/)
-    assert.doesNotMatch(plan, /TEMP B-TREE/)
-  })
-
-  test('events are those of the last day, unless a time is asked for, the newest first, whatever order is asked for', async (t) => {
-    const { list, database } = await start(t)
-    for (const hours of [1, 30, 2]) {
-      await logEvents(database.client, { key: `ip:198.51.100.${hours}`, allowed: 1, atMs: NOW_MS - hours * HOUR_MS })
-    }
-    const keys = async (query: string) => (await list('events', query)).records.map(({ params }) => params.key)
-
-    assert.deepEqual(await keys(''), ['ip:198.51.100.1', 'ip:198.51.100.2'])
-    assert.deepEqual(await keys('sortBy=key&direction=desc'), ['ip:198.51.100.1', 'ip:198.51.100.2'])
-    assert.deepEqual(await keys('filters.timestamp~~from=2026-01-01'), [
-      'ip:198.51.100.1',
-      'ip:198.51.100.2',
-      'ip:198.51.100.30',
-    ])
-    assert.deepEqual(await keys('filters.key=ip:198.51.100.2'), ['ip:198.51.100.2'])
-    assert.deepEqual(await keys('filters.allowed=false'), [])
-    assert.deepEqual(await keys('filters.path=/nowhere'), [])
-    const refused = { key: 'a', allowed: 0, atMs: NOW_MS - HOUR_MS }
-    await logEvents(database.client, { ...refused, denied: 1 })
-    await logEvents(database.client, { ...refused, key: 'b', blocked: 1 })
-    assert.deepEqual(await keys('filters.allowed=denied'), ['a'])
-    assert.deepEqual(await keys('filters.allowed=denied&filters.key=b'), [])
-    assert.deepEqual(await keys('filters.allowed=over_limit'), ['b'])
-    assert.deepEqual((await keys('filters.allowed=false')).toSorted(), ['a', 'b'])
+    const shown = await request(`${PANEL}/api/resources/counters/records/ip:203.0.113.7/show`, { headers })
+    assert.equal(shown.status, 403)
   })
 
   test('no size of a page makes a list longer than 500 rows, or begin at its end', async (t) => {
@@ -217,129 +115,8 @@ forEachDatabase((provider) => {
     }
     assert.equal((await list('events', 'perPage=100000')).records.length, 500)
     for (const perPage of ['-1000000', '-1']) {
-      assert.equal((await list('events', `perPage=${perPage}`)).records.length, 0)
+      assert.equal((await list('events', `perPage=${perPage}`)).records.length, 10)
     }
-  })
-
-  test('ids past 2^31 and counts are numbers, and many events are counted no further than to "more than 10,000"', async (t) => {
-    const { list, database, request, headers } = await start(t)
-    const { dialect } = database.database
-    for (let part = 0; part < 11; part++) {
-      await logEvents(database.client, { key: 'ip:198.51.100.7', allowed: 1_000, atMs: NOW_MS - HOUR_MS })
-    }
-    const big = 3_000_000_000
-    await database.database.execute(
-      `UPDATE ${dialect.table('rate_limit_event')} SET id = $1
-      WHERE id = (SELECT MAX(id) FROM ${dialect.table('rate_limit_event')})`,
-      [big],
-    )
-
-    const { records, meta } = await list('events')
-    assert.equal(meta.total, 10_001)
-    assert.equal(records[0]?.id, big)
-    const { text } = await request(`${PANEL}/api/resources/events/records/${big}/show`, { headers })
-    assert.equal(JSON.parse(text).record.params.count, 1_000)
-  })
-
-  test('a filter that no index helps looks at the newest 50,000 events, and says so', async (t) => {
-    const { list, database } = await start(t)
-    const event = { key: 'ip:198.51.100.7', path: '/', method: 'GET', outcome: 'allowed' } as const
-    await insertEvents(database.database, [{ ...event, rule: 'old', atMs: NOW_MS - 2 * HOUR_MS }])
-    const rule = 'new'
-    const many = Array.from({ length: 5_001 }, () => ({ ...event, rule, atMs: NOW_MS - HOUR_MS }))
-    for (let part = 0; part < 10; part++) await insertEvents(database.database, many)
-
-    const { records, notice } = await list('events', 'filters.ruleName=old')
-    assert.equal(records.length, 0)
-    assert.match(notice?.options.defaultValue ?? '', /newest 50,000 requests were searched, back to 2026-01-15 11:00/)
-    const before = `filters.timestamp~~to=${new Date(NOW_MS - 90 * 60_000).toISOString()}`
-    assert.equal((await list('events', `filters.ruleName=old&${before}`)).records.length, 1)
-    assert.equal((await list('events', '')).notice, undefined)
-  })
-
-  test('what a list of events reads begins at its newest, however many there are, and is found by the client where one is named', async (t) => {
-    const { list, database } = await start(t)
-    const counted = countStatements()
-    t.after(() => counted.stop())
-    const window = 'filters.timestamp~~from=2026-01-01'
-    for (const query of [
-      '',
-      window,
-      'filters.allowed=false',
-      'filters.allowed=denied',
-      'filters.allowed=over_limit',
-      'filters.key=a&filters.allowed=denied',
-      'filters.key=a&filters.allowed=true',
-      'filters.path=/x',
-    ]) {
-      await list('events', query)
-    }
-    counted.stop()
-    const selected = counted
-      .of('rate_limit_event')
-      // On a busy machine the rollups read the log meanwhile.
-      .filter((sql) => /^SELECT .*\bLIMIT\b/s.test(sql) && !sql.includes('rate_limit_watermark'))
-    assert.ok(selected.length > 10, `${selected.length} statements`)
-    for (const sql of selected) {
-      assert.match(sql, /ORDER BY \S*timestamp\S* DESC/)
-      assert.equal(sql.match(/timestamp\S* >/g)?.length, 1, sql)
-    }
-    if (provider !== 'sqlite') return
-    const plans = await Promise.all(selected.map((sql) => planOf(database.client, sql)))
-    const indexes = plans.map((plan) => /INDEX rate_limit_event_(\w+)_idx/.exec(plan)?.[1])
-    assert.deepEqual(new Set(indexes), new Set(['timestamp', 'allowed_timestamp_outcome', 'key_timestamp']))
-    const ofClient = indexes.filter((_, place) => /"?`?key`?"? = /.test(selected[place] ?? ''))
-    assert.deepEqual(new Set(ofClient), new Set(['key_timestamp']))
-  })
-
-  test('of the blocked requests of one client the newest 20,000 of its events are looked at', async (t) => {
-    const { list, database } = await start(t)
-    const event = { key: 'ip:198.51.100.7', path: '/', method: 'GET', rule: '' } as const
-    await insertEvents(database.database, [{ ...event, outcome: 'blocked', atMs: NOW_MS - 2 * HOUR_MS }])
-    const many = Array.from({ length: 5_001 }, () => ({
-      ...event,
-      outcome: 'allowed' as const,
-      atMs: NOW_MS - HOUR_MS,
-    }))
-    for (let part = 0; part < 4; part++) await insertEvents(database.database, many)
-
-    assert.equal((await list('events', 'filters.allowed=false')).records.length, 1)
-    const { records, notice } = await list('events', `filters.allowed=false&filters.key=${event.key}`)
-    assert.equal(records.length, 0)
-    assert.match(notice?.options.defaultValue ?? '', /newest 20,000 requests were searched/)
-  })
-
-  test('a counter of any key is shown, and reset', async (t) => {
-    const { list, database, request, headers } = await start(t)
-    const keys = ['rule:a:2001:db8::/64', 'header:?x=1#%2F,"\'&é鍵', `k/${'/x'.repeat(126)}`]
-    for (const key of keys) {
-      await database.client.rateLimitCounter.create({
-        data: { key, count: 5, windowStart: new Date(NOW_MS), windowEnd: new Date(NOW_MS + HOUR_MS) },
-      })
-    }
-    assert.equal((await list('counters', `filters.key=${encodeURIComponent('header:?')}`)).records.length, 1)
-    for (const { id, params } of (await list('counters')).records) {
-      const address = `${PANEL}/api/resources/counters/records/${String(id)}`
-      const shown = JSON.parse((await request(`${address}/show`, { headers })).text)
-      assert.equal(shown.record.params.key, params.key)
-      await request(`${address}/reset`, { method: 'POST', headers })
-    }
-    assert.equal(await database.client.rateLimitCounter.count({ where: { key: { in: keys } } }), 0)
-  })
-
-  test('a reset counter starts afresh within two seconds, in a namespace too', async (t) => {
-    const { request, statuses, asStaff, clock } = await startWithPanel(t, provider, {
-      plugin: { namespace: 'shop', middleware: { defaultRate: '1/h' } },
-    })
-    const headers = await asStaff()
-    assert.deepEqual(await statuses(2, '/api/orders'), [200, 429])
-    const counters = `${PANEL}/api/resources/counters`
-    const { records }: List = JSON.parse((await request(`${counters}/actions/list`, { headers })).text)
-    const counter = records.find(({ params }) => String(params.key).endsWith('ip:127.0.0.1'))
-    const { text } = await request(`${counters}/records/${String(counter?.id)}/reset`, { method: 'POST', headers })
-    assert.match(text, /The counter was reset/)
-    clock.advance(2_000)
-    await eventually('the client starts afresh', async () => (await statuses(1, '/api/orders'))[0] === 200)
   })
 
   test('every wrong field of a form is reported, and nothing is written', async (t) => {
@@ -385,27 +162,6 @@ forEachDatabase((provider) => {
     await save('rules/records/1/edit', { priority: '7' })
     const [{ rate, priority, description } = {}] = await rules.findMany()
     assert.deepEqual([rate, priority, description], ['2/m', 7, ''])
-  })
-
-  test('a rule that was renamed keeps its history', async (t) => {
-    const { list, request, headers, database } = await start(t)
-    const rules = database.client.rateLimitRule
-    await rules.create({ data: { name: 'before', pathPattern: '.', rate: '1/m' } })
-    await rules.create({ data: { name: 'other', pathPattern: '.', rate: '1/m' } })
-    await rules.update({ where: { name: 'before' }, data: { rate: '2/m' } })
-    await rules.update({ where: { name: 'before' }, data: { name: 'after' } })
-    const { text } = await request(`${PANEL}/api/resources/rules/records/1/history`, { method: 'POST', headers })
-    const [, query = ''] = JSON.parse(text).redirectUrl.split('?')
-    const { records, meta } = await list('changes', query)
-    assert.deepEqual(
-      records.map(({ params }) => [params.name, params.action]),
-      [
-        ['after', 'update'],
-        ['before', 'update'],
-        ['before', 'create'],
-      ],
-    )
-    assert.equal(meta.total, 3)
   })
 
   test('while many rows are switched or deleted, requests are answered', async (t) => {
@@ -479,75 +235,8 @@ forEachDatabase((provider) => {
     assert.equal(await rules.count({ where: { isActive: true } }), 0)
   })
 
-  test('a preview says what the rule of the form would have refused, and whom', async (t) => {
-    const { save, database } = await start(t)
-    await database.client.rateLimitEvent.createMany({
-      data: Array.from({ length: 5 }, (_, place) => ({
-        timestamp: new Date(NOW_MS - HOUR_MS + place),
-        key: 'ip:203.0.113.7',
-        clientIp: '203.0.113.7',
-        path: '/api/orders',
-        method: 'GET',
-        allowed: true,
-        count: place + 1,
-        limit: 100,
-      })),
-    })
-    const form = { name: 'api', pathPattern: '^/api/', rate: '2/m', block: 'true', isActive: 'true', priority: '0' }
-    const { sentences, chart } = await save('rules/actions/preview', form)
-    assert.deepEqual(sentences.slice(0, 2), [
-      '5 of 5 requests matched, 60.0% of these would have been refused, from 1 client.',
-      'Mostly rule:api:203.0.113.7 (3).',
-    ])
-    assert.equal(chart.description, sentences[0])
-    const [bar, ...others] = chart.bars.filter(({ segments }: { segments: unknown[] }) => segments.length > 0)
-    assert.deepEqual([bar.requests, bar.blocked, others.length], ['5', '3', 0])
-    const counted = await save('rules/actions/preview', { ...form, block: 'false' })
-    assert.match(
-      counted.sentences[0],
-      /^5 of 5 requests matched, 60\.0% of these would have been over the limit, and let through, from 1 client\.$/,
-    )
-    const { errors } = await save('rules/actions/preview', { ...form, rate: 'x' })
-    assert.deepEqual(Object.keys(errors), ['rate'])
-    assert.equal(await database.client.rateLimitRule.count(), 0)
-  })
-
-  test('rates are suggested for the pattern in the form, with what each would have refused', async (t) => {
-    const { save, database } = await start(t)
-    const sent = (key: string, times: number) =>
-      Array.from({ length: times }, (_, place) => ({
-        timestamp: new Date(NOW_MS - HOUR_MS + place),
-        key,
-        path: '/login',
-        method: 'POST',
-        allowed: true,
-        count: 1,
-        limit: 100,
-      }))
-    await database.client.rateLimitEvent.createMany({ data: [...sent('ip:203.0.113.7', 9), ...sent('user:7', 2)] })
-    const suggest = (form: object) => save('rules/actions/suggest', { pathPattern: '^/login', method: 'POST', ...form })
-    const { sentences, rates } = await suggest({})
-    assert.deepEqual(sentences, ['In the last 7 days 2 clients sent 11 requests to POST /login.'])
-    assert.deepEqual(rates.slice(0, 2), [
-      { rate: '2/m', percentile: 50, clients: '1', requests: '7' },
-      { rate: '9/m', percentile: 99, clients: '0', requests: '0' },
-    ])
-    assert.equal(rates.length, 4, 'of several percentiles with one rate the last one')
-    const none = await suggest({ pathPattern: '^/no where' })
-    assert.match(none.sentences[0], /^The log has no requests of POST \/no%20where in the last 7 days\.$/)
-    for (const pathPattern of ['^/login$', 'login', '^/(a|b)', '(?i)^/login', '^/\u202e', '(']) {
-      const { sentences, rates } = await suggest({ pathPattern })
-      assert.match(sentences[0], /^Rates are suggested for patterns that are the beginning of a path/, pathPattern)
-      assert.deepEqual(rates, [])
-    }
-    assert.match(
-      (await suggest({ pathPattern: '.', method: 'GET,POST' })).sentences[0],
-      /2 clients sent 11 requests to any path/,
-    )
-  })
-
   test('line feeds are written as they were, so that only what was edited is in the history', async (t) => {
-    const { save, list, request, headers, database } = await start(t)
+    const { save, request, headers, database } = await start(t)
     const lines = 'one\ntwo\n\nthree'
     await save('rules/actions/new', { name: 'own', pathPattern: '.', rate: '1/m', description: lines })
     await save('overrides/actions/new', { client: 'user:1', effect: 'deny', note: lines })
@@ -563,11 +252,13 @@ forEachDatabase((provider) => {
 
     assert.equal((await database.client.rateLimitRule.findMany())[0]?.description, lines)
     assert.equal((await database.client.rateLimitOverride.findMany())[0]?.note, lines)
-    const { records } = await list('changes', 'filters.action=update')
-    assert.deepEqual(
-      records.map(({ params }) => params.difference),
-      ['effect: deny → allow', 'rate: 1/m → 2/m'],
-    )
+    const changes = await database.client.rateLimitChange.findMany({ where: { action: 'update' } })
+    for (const { before, after } of changes) {
+      const [old, now] = [JSON.parse(before ?? ''), JSON.parse(after ?? '')]
+      const changed = Object.keys(now).filter((name) => now[name] !== old[name])
+      assert.equal(changed.length, 1, changed.join())
+    }
+    assert.equal(changes.length, 2)
   })
 
   test('a form writes the fields that it shows, and no others', async (t) => {

@@ -7,7 +7,7 @@ import { inChromium, openPage, PLAIN_HOST } from '../support/browser.js'
 import { eventually } from '../support/eventually.js'
 import { addressesOf } from '../support/panel-addresses.js'
 import { formOf, PANEL, startWithPanel } from '../support/panel-app.js'
-import { COUNTER_ID, fillPanel, panelContents } from '../support/panel-contents.js'
+import { fillPanel, panelContents } from '../support/panel-contents.js'
 
 /** To browsers, a host whose plain http is as good as https. */
 const LOCAL = '127.0.0.1'
@@ -23,9 +23,6 @@ const CHANGES = [
   '/api/resources/rules/records/1/delete?',
   '/api/resources/rules/records/1/edit?',
   '/api/resources/rules/actions/new?',
-  '/api/resources/changes/records/3/revert?',
-  `/api/resources/counters/records/${COUNTER_ID}/reset?`,
-  '/api/pages/exchange?',
   OPENED,
 ]
 
@@ -38,8 +35,6 @@ const FIELDS: Readonly<Record<string, string>> = {
   pathPattern: '.',
   rate: '0/s',
   isActive: 'false',
-  text: '{"version":1,"rules":[]}',
-  apply: 'true',
 }
 const INPUTS = Object.entries(FIELDS)
   .map(([name, value]) => `<input name='${name}' value='${value}'>`)

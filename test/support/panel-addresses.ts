@@ -1,25 +1,12 @@
 import type { PanelRoute } from './panel-app.js'
 
-const RESOURCES = ['rules', 'overrides', 'changes', 'events', 'counters']
-const ACTIONS = [
-  'list',
-  'show',
-  'new',
-  'edit',
-  'delete',
-  'bulkDelete',
-  'search',
-  'enable',
-  'disable',
-  'preview',
-  'revert',
-  'reset',
-]
+const RESOURCES = ['rules', 'overrides', 'events', 'counters', 'leaky-buckets']
+const ACTIONS = ['list', 'show', 'new', 'edit', 'delete', 'bulkDelete', 'search', 'enable', 'disable']
 
 /** Addresses that reach a route, each with what could be behind it. */
 export function addressesOf({ url }: PanelRoute): string[] {
   const resources = url.includes(':resourceId') ? RESOURCES : ['']
-  const actions = /:action|\*/.test(url) ? ACTIONS : ['']
+  const actions = url.includes(':action') ? ACTIONS : ['']
   return resources.flatMap((resource) =>
     actions.map((action) => {
       const path = url
@@ -27,7 +14,7 @@ export function addressesOf({ url }: PanelRoute): string[] {
         .replace(':pageName', 'exchange')
         .replace(':query', 'secret')
         .replace(':action', action)
-        .replace('*', `1/${action}`)
+        .replace(':recordId', '1')
       return path.includes('/bulk/') ? `${path}?recordIds=1,2` : path
     }),
   )

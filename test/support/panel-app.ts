@@ -1,4 +1,5 @@
 import type { TestContext } from 'node:test'
+import { Router } from 'adminjs'
 import { type AdminOptions, adminPlugin } from '../../admin/index.js'
 import { dashboardPlugin, staffAccounts } from '../../src/dashboard.js'
 import type { RateLimitOptions } from '../../src/index.js'
@@ -35,7 +36,11 @@ export async function startWithPanel(t: TestContext, provider: Provider, options
   const { admin = { staff }, plugin = {}, before, after } = options
   const clock = fakeClock()
   const database = await openDatabase(t, provider, clock)
-  const routes: PanelRoute[] = []
+  // AdminJS's own routes, behind the one of the panel.
+  const routes: PanelRoute[] = [
+    ...Router.routes.map(({ method, path }) => ({ method, url: PANEL + path.replace(/\{(\w+)\}/g, ':$1') })),
+    ...Router.assets.map(({ path }) => ({ method: 'GET', url: PANEL + path })),
+  ]
   const started = await startApp(t, {
     database,
     clock,
@@ -44,9 +49,6 @@ export async function startWithPanel(t: TestContext, provider: Provider, options
     // AdminJS takes seconds to load where other tests run beside.
     fastify: { pluginTimeout: 60_000 },
     before: async (app) => {
-      app.addHook('onRoute', ({ method, url }) => {
-        if (url.startsWith(PANEL)) routes.push(...[method].flat().map((each) => ({ method: each, url })))
-      })
       await before?.(app)
     },
     routes: async (app) => {

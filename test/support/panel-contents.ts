@@ -3,8 +3,6 @@ import type { TestDatabase } from './databases.js'
 import { logEvents } from './events.js'
 
 const KEY = 'ip:203.0.113.99'
-/** The counter of `fillPanel`, as addresses of the panel have it. */
-export const COUNTER_ID = Buffer.from(KEY).toString('base64url')
 
 /** Two rules, of which the second is off and was changed, an override, a counter and two events. */
 export async function fillPanel({ client }: TestDatabase): Promise<void> {

@@ -19,8 +19,8 @@ import { timeSelector } from './time-selector.js'
 
 /** What the page of a key leads to. */
 interface OffenderLinks {
-  /** The list of its events in the panel; undefined without one. */
-  readonly events: string | undefined
+  /** The page of its events. */
+  readonly events: string
   /** The client, as overrides spell it, for staff who may write one. */
   readonly blockable: string | undefined
 }

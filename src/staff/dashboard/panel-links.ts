@@ -1,21 +1,6 @@
 import { splitKey } from '../../clients/client.js'
 import { clientText, parseOverrideClient } from '../../clients/override-client.js'
-import { DAY_MS } from '../../ground/time/clock.js'
 import type { CountedClient } from '../../reports/offender-detail.js'
-
-/** The duration of an override that a link proposes: long enough to investigate. */
-const PROPOSED_MS = DAY_MS
-/** The rate that "Limit this client" proposes. */
-const PROPOSED_RATE = '10/m'
-
-/** The links to a client in the panel. */
-export interface PanelLinks {
-  /** The list of its events. */
-  readonly events: string
-  /** A filled-in form of a new override; undefined for a client that no override can name, such as one by header. */
-  readonly block?: string
-  readonly limit?: string
-}
 
 /**
  * Returns the client of an event, as overrides spell it. Its key alone does not identify it: a header, or a function of
@@ -50,18 +35,4 @@ function known(text: string): string | undefined {
   } catch {
     return undefined
   }
-}
-
-/**
- * @param panel the panel's root path
- * @param key of the client in the event log
- * @param client as overrides spell it, where one can name it
- */
-export function panelLinks(panel: string, key: string, client: string | undefined, nowMs: number): PanelLinks {
-  const events = `${panel}/resources/events?${new URLSearchParams({ 'filters.key': key })}`
-  if (client === undefined) return { events }
-  const expiresAt = new Date(nowMs + PROPOSED_MS).toISOString()
-  const href = (effect: string) =>
-    `${panel}/resources/overrides/actions/new?${new URLSearchParams({ client, effect, expiresAt })}`
-  return { events, block: href('deny'), limit: href(PROPOSED_RATE) }
 }

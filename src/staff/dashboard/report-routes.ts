@@ -2,7 +2,7 @@ import { Readable } from 'node:stream'
 import createError from '@fastify/error'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { DAY_MS, SECOND_MS } from '../../ground/time/clock.js'
-import { type Internals, nearestMount } from '../../plugin/internals.js'
+import type { Internals } from '../../plugin/internals.js'
 import { CSV_LIMIT, clientsCsvRows, offendersCsvRows } from '../../reports/csv.js'
 import { type DashboardReport, dashboardReport } from '../../reports/dashboard-report.js'
 import { countedClients, keyDetail, offenderDetail } from '../../reports/offender-detail.js'
@@ -30,11 +30,11 @@ import { registerCounterRoutes } from './counters/counter-routes.js'
 import { dashboardContext, type Shown } from './dashboard-page.js'
 import { registerEventsRoutes } from './events-routes.js'
 import { registerExplainRoutes } from './explain-routes.js'
-import { filterEntries } from './links.js'
+import { eventsHref, filterEntries } from './links.js'
 import { readLogState } from './log-state.js'
 import { offenderContext } from './offender-page.js'
 import { registerOverrideRoutes } from './overrides/override-routes.js'
-import { commonClient, panelLinks } from './panel-links.js'
+import { commonClient } from './panel-links.js'
 import {
   isFollowing,
   isScript,
@@ -155,9 +155,8 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     const { back } = readClientView((name) => lastParameter(request, name), clock.now())
     const [counted = []] = await read(countedClients([detail.key], requested.window))
     const client = commonClient(counted, internals.countsByUser)
-    const panel = nearestMount(internals.mounts.panels, mount)
     const links = {
-      events: panel === undefined ? undefined : panelLinks(panel, detail.key, undefined, clock.now()).events,
+      events: eventsHref(requested.window, { client: detail.key }),
       blockable: actorWith(request, 'writeOverrides') === undefined ? undefined : client,
     }
     const context = offenderContext(detail, requested, client, back, readLogState(internals), clock.now(), links)

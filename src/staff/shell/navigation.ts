@@ -11,8 +11,6 @@ export interface NavigationLink {
 /** The context of `navigation.hbs`. */
 export interface Navigation {
   readonly links: readonly NavigationLink[]
-  /** Further pages of the panel, in groups. The first group has no name. */
-  readonly sections?: readonly { readonly name?: string; readonly links: readonly NavigationLink[] }[]
   /** The window and the filter of a page of the dashboard, as the hidden fields of its forms. */
   readonly kept?: readonly { readonly name: string; readonly value: string }[]
   /** The page that finds a client, for pages that have no search of their own. */
@@ -39,13 +37,6 @@ const DASHBOARD_LINKS: readonly { readonly text: string; readonly page: string; 
   { text: 'Tokens', page: 'tokens.html', right: 'writeTokens' },
 ]
 
-/** The resources of the panel that every page links to, in their order. */
-export const PANEL_LINKS = [
-  { text: 'Rules', resource: 'rules' },
-  { text: 'Overrides', resource: 'overrides' },
-  { text: 'History', resource: 'changes' },
-] as const
-
 /**
  * Returns the links of every staff page, in their order.
  *
@@ -65,10 +56,6 @@ export function navigationLinks(
           text,
           href: dashboard + page,
         }))),
-    ...(panel === undefined
-      ? []
-      : PANEL_LINKS.filter(({ resource }) => dashboard === undefined || resource === 'changes').map(
-          ({ text, resource }) => ({ text, href: `${panel}/resources/${resource}` }),
-        )),
+    ...(panel === undefined ? [] : [{ text: 'Panel', href: panel }]),
   ]
 }
