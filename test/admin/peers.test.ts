@@ -49,15 +49,13 @@ test('of a package that is installed and fails to import, the panel gives the ca
 
 test('in production the panel writes no file, and says nothing', async (t) => {
   const paths = [
-    '/admin',
-    '/admin/',
+    '/admin/resources/rules',
     '/admin/frontend/assets/components.bundle.js',
     '/admin/frontend/assets/app.bundle.js',
   ]
   const { stdout, files } = await runPanel(t, paths, { env: { NODE_ENV: 'production' } })
   assert.deepEqual(stdout.trim().split('\n'), [
-    '200 /admin text/html; charset=utf-8 true',
-    '200 /admin/ text/html; charset=utf-8 true',
+    '200 /admin/resources/rules text/html; charset=utf-8 true',
     '200 /admin/frontend/assets/components.bundle.js text/javascript; charset=utf-8 true',
     '200 /admin/frontend/assets/app.bundle.js text/javascript; charset=utf-8 true',
   ])
