@@ -23,7 +23,7 @@ interface Picture {
 }
 
 const DASHBOARD = '/ratelimit/dashboard/'
-const DESK = { viewport: { width: 1280, height: 1310 } }
+const DESK = { viewport: { width: 1280, height: 1282 } }
 
 function wide(height: number): BrowserContextOptions {
   return { viewport: { width: 1100, height } }

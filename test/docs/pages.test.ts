@@ -6,6 +6,7 @@ import { headingSlug } from '../../scripts/docs/pages.js'
 import { drawPictures } from '../../scripts/docs/pictures.js'
 import { documentedPages, readSamples, withoutSamples } from '../../scripts/docs/samples.js'
 import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
+import { navigationLinks } from '../../src/staff/shell/navigation.js'
 
 const PAGES = documentedPages(PACKAGE_ROOT)
 
@@ -74,6 +75,31 @@ test('every page has one title, and no two headings of the same name', () => {
     assert.equal(readPage(page).match(/^# /gm)?.length, 1, page)
     assert.equal(new Set(anchorsOf(page)).size, anchorsOf(page).length, page)
   }
+})
+
+test('the guide of the dashboard has every page of its navigation in its table', () => {
+  const rows = readPage('docs/guides/dashboard.md').match(/^\| `[^`]+` \|/gm) ?? []
+  const missing = navigationLinks('./', undefined, 'admin').filter(
+    ({ href }) => !rows.includes(`| \`${href === './' ? href : href.slice('./'.length)}\` |`),
+  )
+  assert.deepEqual(missing, [])
+})
+
+test('the guides of the pages have no paragraph of more than 120 words', () => {
+  const guides = ['dashboard', 'rules-in-the-dashboard', 'investigate', 'overrides']
+  for (const page of guides.map((name) => `docs/guides/${name}.md`)) {
+    for (const paragraph of readPage(page).split(/\n\n|\n(?=[-|\d])/)) {
+      assert.ok(paragraph.split(/\s+/).length <= 120, `${page}: ${paragraph.slice(0, 60)}`)
+    }
+  }
+})
+
+test('no page but the one of the panel leads into the panel', () => {
+  const pages = PAGES.filter((page) => page !== join('docs', 'guides', 'panel.md'))
+  assert.deepEqual(
+    pages.filter((page) => /\/resources\/|\bimages\/panel/.test(readPage(page))),
+    [],
+  )
 })
 
 test('the README has less than 10 kB', () => {
