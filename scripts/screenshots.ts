@@ -42,7 +42,7 @@ const PICTURES: Readonly<Record<string, Picture>> = {
     path: `${DASHBOARD}rule.html?named=login`,
     options: wide(1240),
     prepare: async (page) => {
-      await page.getByLabel('Rate', { exact: true }).fill('five a minute')
+      await page.getByLabel('Rate', { exact: true }).fill('5 per minute')
       await page.getByRole('button', { name: 'Save' }).click()
       await page.getByText('Write it as').first().waitFor()
     },
