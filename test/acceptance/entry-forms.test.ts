@@ -32,6 +32,46 @@ forEachDatabase((provider) => {
     assert.match((await open('rule.html?named=login')).text, /value="6\/m"/)
   })
 
+  test('of two operators who save at once the later one saves with the next click', async (t) => {
+    const { submit, open } = await openForms(t, provider)
+    await submit('rule.html', { name: 'login', pathPattern: '^/login', rate: '5/m' })
+    const form = await open('rule.html?named=login')
+    const answers = await Promise.all(['6/m', '7/m', '8/m', '9/m'].map((rate) => form.submit({ rate })))
+    const refused = answers.filter(({ status }) => status === 400)
+    assert.equal(refused.length, 3)
+    const versions = refused.map(({ text }) => /name="version" value="([^"]*)"/.exec(text)?.[1])
+    const present = /name="version" value="([^"]*)"/.exec((await open('rule.html?named=login')).text)?.[1]
+    assert.deepEqual(versions, [present, present, present])
+  })
+
+  test('a moment that does not exist is kept as it was typed', async (t) => {
+    const { submit } = await openForms(t, provider)
+    const refused = await submit('rule.html', { name: 'a', pathPattern: '^/', rate: '5/m', endsAt: '2026-02-31' })
+    assert.equal(refused.status, 400)
+    assert.match(refused.text, /name="endsAt" value="2026-02-31"/)
+    assert.match(refused.text, /&quot;2026-02-31&quot; is no moment\. Write it as 2h/)
+  })
+
+  test('what is wrong is a sentence that can be read, however long a text was sent', async (t) => {
+    const { submit } = await openForms(t, provider)
+    const fields = { name: 'a', pathPattern: '^/', rate: 'x"\n'.repeat(9_000) }
+    const refused = await submit('rule.html', fields)
+    const [, sentence = ''] = /id="error-rate">([^<]*)</.exec(refused.text) ?? []
+    assert.ok(sentence.length < 1_000, `${sentence.length} characters`)
+    assert.match(sentence, /Write it as 100\/m\.$/)
+    const tooLong = await submit('rule.html', { ...fields, rate: 'x'.repeat(100_000) })
+    assert.equal(tooLong.status, 413)
+    assert.match(tooLong.text, /Nothing was changed[\s\S]*The form is too long: go back, and shorten what you wrote\./)
+  })
+
+  test('the name of another rule is refused in whole sentences', async (t) => {
+    const { submit } = await openForms(t, provider)
+    const fields = { name: 'login', pathPattern: '^/login', rate: '5/m' }
+    await submit('rule.html', fields)
+    const refused = await submit('rule.html', fields)
+    assert.match(refused.text, />There is another rule of this name already\. Give another one\.</)
+  })
+
   test('a form of another site, or without its token, writes nothing', async (t) => {
     const { submit, open } = await openForms(t, provider)
     const fields = { name: 'login', pathPattern: '^/login', rate: '5/m' }

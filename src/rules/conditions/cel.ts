@@ -177,7 +177,10 @@ export function parseExpression(text: string): ParsedExpression {
 function checkTypes(root: Expression, { valid, type = '', error }: ReturnType<Environment['check']>): void {
   if (!valid) throw new Error(explainError(root.input, error))
   if (type !== 'bool' && type !== 'dyn') {
-    throw errorAt({ input: root.input, pos: root.start }, `is a ${type}, not true or false: compare it, such as == 'x'`)
+    throw errorAt(
+      { input: root.input, pos: root.start },
+      `is ${/^[aeiou]/.test(type) ? 'an' : 'a'} ${type}, not true or false: compare it, such as == 'x'`,
+    )
   }
 }
 

@@ -19,6 +19,11 @@ const TITLES_BY_CODE: Readonly<Record<string, string>> = {
   FST_RATE_LIMIT_CROSS_SITE: 'Nothing was changed',
   FST_RATE_LIMIT_FORM_TOKEN: 'Nothing was changed',
   FST_RATE_LIMIT_ACTION_DENIED: 'Nothing was changed',
+  FST_ERR_CTP_BODY_TOO_LARGE: 'Nothing was changed',
+}
+/** Messages of Fastify do not say what to do. */
+const MESSAGES_BY_CODE: Readonly<Record<string, string>> = {
+  FST_ERR_CTP_BODY_TOO_LARGE: 'The form is too long: go back, and shorten what you wrote.',
 }
 
 /**
@@ -66,5 +71,7 @@ export function titleFor(error: FastifyError, statusCode: number): string {
 /** Returns the message of an error for readers. Messages of internal failures go to the log only. */
 export function messageFor(error: FastifyError, statusCode: number): string {
   const meantForReaders = statusCode < 500 || error instanceof DatabaseUnavailableError
-  return meantForReaders ? error.message : "The page could not be rendered. The server's log has the reason."
+  return meantForReaders
+    ? (MESSAGES_BY_CODE[error.code] ?? error.message)
+    : "The page could not be rendered. The server's log has the reason."
 }

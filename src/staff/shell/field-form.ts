@@ -87,6 +87,8 @@ function toControl(name: string, field: Field, value: unknown, error: string | u
 }
 
 const MOMENT_EXAMPLE = '2h, or 2027-01-31 12:00'
+/** A quoted text that is too long to be read: the field has it already. */
+const LONG_QUOTATION = /("(?:[^"\\]|\\.){80})(?:[^"\\]|\\.)+"/gs
 /** Longer texts are written by programs. */
 const MAX_TYPED_LENGTH = 300
 
@@ -107,7 +109,7 @@ function errorSentence(message: string, typed: string, field: Field, example: st
   if (guess !== undefined) return visible(`Write it as ${guess}.`)
   if (typed === '' && !('default' in field))
     return `It is missing${example === undefined ? '' : `: write one such as ${example}`}.`
-  const [problem = '', remedy] = message.split(/: give |; accepted is /)
+  const [problem = '', remedy] = message.replace(LONG_QUOTATION, '$1…"').split(/: give |; accepted is /)
   // Messages begin with a verb where the field is their subject.
   const subject = /^(?:is|has|must|was) /.test(problem) ? 'It ' : ''
   const sentence = `${subject}${subject === '' ? problem.charAt(0).toUpperCase() : problem.charAt(0)}${problem.slice(1)}.`
@@ -172,11 +174,15 @@ export function readMoment(text: string, nowMs: number): Date | undefined {
   return time === undefined ? undefined : new Date(time.ms)
 }
 
-/** Reads a length from now on, or a moment, which is in UTC unless it names a zone. */
+/** Reads a length from now on, or a moment, which is in UTC unless it names a zone; what is neither stays as it was typed. */
 function toMoment(text: string, nowMs: number): string | null {
   if (text === '') return null
   const length = spellLength(text.replace(/^in /i, ''))
   const lengthMs = length === undefined ? undefined : parseLength(length)
   if (lengthMs !== undefined) return new Date(wholeSeconds(nowMs + lengthMs)).toISOString()
-  return text.replace(WITHOUT_ZONE, (_, day: string, time = '00:00', seconds = ':00') => `${day}T${time}${seconds}Z`)
+  const whole = text.replace(
+    WITHOUT_ZONE,
+    (_, day: string, time = '00:00', seconds = ':00') => `${day}T${time}${seconds}Z`,
+  )
+  return parseIsoTime(whole) === undefined ? text : whole
 }

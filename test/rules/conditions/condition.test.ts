@@ -181,6 +181,7 @@ const WRONG: readonly (readonly [text: string, message: RegExp])[] = [
   ['(user.plan', /^at column 11 \(the end\): expected RPAREN/],
   ['true\n  && foo', /^at line 2, column 6 \(foo\)/],
   ['request.path', /is a string, not true or false: compare it/],
+  ['size(request.path)', /is an int, not true or false: compare it/],
   ['request == 1', /is no value: write one of its fields/],
   ["request.body == 'x'", /no field of request, which has method, path, route, host, headers and query/],
   ["request.constructor == 'x'", /no field of request/],

@@ -130,13 +130,17 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
       const outcome = await actAs(request, right, () => write(id, version, action === 'delete' ? undefined : typed))
       if (outcome === 'taken') {
         const titles = identity.map((field) => fields[field]?.panel.title.toLowerCase())
-        const taken = `There is another ${entity} of this ${titles.join(' and ')} already: give another one.`
+        const taken = `There is another ${entity} of this ${titles.join(' and ')} already: give another one`
         return refuse(request, reply, { ...shown, errors: { [identityField]: taken } })
       }
       if (outcome === 'stale') {
+        // The other change may have come after the row was read.
+        const present = id === undefined ? undefined : await findById(id)
+        if (present === undefined) throw new MissingEntryError()
         return refuse(request, reply, {
           ...shown,
-          version: row === undefined ? '' : entryVersion(row.entry),
+          row: present,
+          version: entryVersion(present.entry),
           problem: `Nothing was saved: the ${entity} was changed since you opened it. What you typed is below; save again to replace the other change.`,
         })
       }
