@@ -53,6 +53,34 @@ function afterOf(request: (path: string, options: RequestOptions) => Promise<Ans
 }
 
 forEachDatabase((provider) => {
+  test('what a bulk switched is switched back by Undo, and what was so before stays', async (t) => {
+    const { submit, open, after, idOf, isActive } = await start(t, provider, 'operator')
+    const ids = ['a', 'b', 'c'].map(idOf)
+    const page = await after(await submit('rules.html', { do: 'disable', id: ids }, BULK))
+    assert.deepEqual(await isActive(), ['d', 'e'])
+    const [undo = ''] = /<form class="buttons after-notice"[\s\S]*?<\/form>/.exec(page.text) ?? []
+    const sent = [...undo.matchAll(/name="id" value="(\d+)"/g)].map(([, id = '']) => id)
+    const [, action = ''] = /<button name="do" value="(\w+)">Undo/.exec(undo) ?? []
+    assert.deepEqual([action, sent], ['enable', [idOf('a'), idOf('c')]])
+    const undone = await (await open('rules.html')).submit({ do: action, id: sent }, {}, BULK)
+    assert.equal(noticeOf(await after(undone)), '2 rules were enabled: a, c.')
+    assert.deepEqual(await isActive(), ['a', 'c', 'd', 'e'])
+  })
+
+  test('a notice that another site wrote into the cookies offers no Undo that deletes', async (t) => {
+    const { submit, after, idOf, request } = await start(t, provider)
+    const disabled = await submit('rules.html', { do: 'disable', id: [idOf('a')] }, BULK)
+    const written = /ratelimit_staff_notice=([\w-]+)/
+    const [, value = ''] = written.exec(cookieOf(disabled.headers)) ?? []
+    const notice = JSON.parse(Buffer.from(value, 'base64url').toString())
+    const forged = Buffer.from(JSON.stringify({ ...notice, typed: { back: 'delete', ids: idOf('a') } }))
+    const cookie = cookieOf(disabled.headers).replace(value, forged.toString('base64url'))
+    const page = await request(`${DASHBOARD}rules.html`, { headers: { cookie } })
+    assert.equal(noticeOf(page), 'The rule a was disabled.')
+    assert.doesNotMatch(page.text, />Undo</)
+    assert.match((await after(disabled)).text, />Undo</)
+  })
+
   test('rules are found by a part of a name, note, pattern or condition, by state and by effect', async (t) => {
     const { get } = await start(t, provider)
     const cases: readonly (readonly [query: Record<string, string>, names: string])[] = [

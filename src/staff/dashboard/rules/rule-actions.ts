@@ -20,6 +20,8 @@ export type ChosenRules =
 export interface RuleActionResult {
   readonly succeeded: boolean
   readonly text: string
+  /** The rules that were switched, which the opposite action switches back; undefined for other actions. */
+  readonly switched?: { readonly back: 'enable' | 'disable'; readonly ids: readonly number[] } | undefined
 }
 
 interface ChosenRule {
@@ -54,7 +56,11 @@ export function actOnRules(
     if (action !== 'delete') yield* table.setFields(ids, { isActive })
     else if (ids.length > 0) yield* table.delete(dialect.isOneOf('id', '$1', 'bigint'), [JSON.stringify(ids)])
     const missing = 'ids' in chosen ? chosen.ids.length - rules.length : 0
-    return describe(action, due, rules.length - due.length, missing)
+    const back = isActive ? 'disable' : 'enable'
+    return {
+      ...describe(action, due, rules.length - due.length, missing),
+      switched: action === 'delete' || ids.length === 0 ? undefined : { back, ids },
+    }
   })
 
   function choose(): SqlWork<ChosenRule[]> {

@@ -3,7 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ruleActivity } from '../../../reports/traffic.js'
 import { RULES } from '../../../rules/rule.js'
 import { readFields } from '../../shell/field-form.js'
-import { leaveNotice, takeNotice } from '../../shell/notice-cookie.js'
+import { leaveNotice, type Notice, takeNotice } from '../../shell/notice-cookie.js'
 import { lastParameter } from '../../shell/request-query.js'
 import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
@@ -66,10 +66,15 @@ export function registerRuleList({ app, internals, pages, read }: PageRoutes): v
     const { page: context } = rulesContext(shown, readLogState(internals), nowMs)
     const result =
       typed.size > 0
-        ? { succeeded: false, text: 'Nothing was changed: see the priorities that are marked.' }
+        ? { succeeded: false, text: 'Nothing was changed: see the priorities that are marked.', typed: {} }
         : takeNotice(request, reply, RULE_LIST)
     return pages.send(reply, 'rules', {
-      page: { ...context, result, new_href: mayWrite ? newRuleHref() : undefined },
+      page: {
+        ...context,
+        result,
+        undo: token === undefined ? undefined : readUndo(result?.typed),
+        new_href: mayWrite ? newRuleHref() : undefined,
+      },
     })
   }
 
@@ -99,7 +104,8 @@ export function registerRuleList({ app, internals, pages, read }: PageRoutes): v
       actOnRules(database, on === '' ? 'disable' : 'enable', { ids: [id] }, clock.now()),
     )
     if (form.get('from') !== 'rule') return leadBack(request, reply, view, result)
-    leaveNotice(request, reply, rulePage(id), { ...result, typed: {} })
+    const { succeeded, text } = result
+    leaveNotice(request, reply, rulePage(id), { succeeded, text, typed: {} })
     return reply.redirect(rulePage(id), 303)
   }
 
@@ -120,8 +126,14 @@ export function registerRuleList({ app, internals, pages, read }: PageRoutes): v
     return send(request, reply, view, new Map(typed))
   }
 
-  function leadBack(request: FastifyRequest, reply: FastifyReply, view: RuleListView, result: RuleActionResult) {
-    leaveNotice(request, reply, RULE_LIST, { ...result, typed: {} })
+  function leadBack(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    view: RuleListView,
+    { succeeded, text, switched }: RuleActionResult,
+  ) {
+    const typed = switched && { back: switched.back, ids: switched.ids.join() }
+    leaveNotice(request, reply, RULE_LIST, { succeeded, text, typed: typed ?? {} })
     return reply.redirect(ruleListHref(view), 303)
   }
 
@@ -131,6 +143,12 @@ export function registerRuleList({ app, internals, pages, read }: PageRoutes): v
     scope.post<{ Body: StaffForm }>('/rules-bulk', staffRoute('rules-bulk'), actOnSeveral)
     scope.post<{ Body: StaffForm }>('/rule-switch', staffRoute('rule-switch'), changeSome)
   })
+}
+
+/** Reads what switches rules back, from a notice that anybody may have written: it never deletes. */
+function readUndo({ back = '', ids = '' }: Notice['typed'] = {}) {
+  const each = ids.split(',')
+  return ['enable', 'disable'].includes(back) && each.every((id) => ID.test(id)) ? { back, ids: each } : undefined
 }
 
 /** Returns the priorities that differ from those that the page showed. */
