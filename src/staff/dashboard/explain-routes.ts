@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { errorMessage, InvalidSettingError } from '../../ground/errors.js'
+import { MAX_PATH_LENGTH } from '../../ground/storable.js'
 import { eventById, type ListedEvent } from '../../reports/listed-events.js'
 import { policyThen } from '../../reports/policy-then.js'
 import { lastParameter, type RequestedTrial, requestedTrial } from '../shell/request-query.js'
@@ -27,8 +28,11 @@ export function registerExplainRoutes({ app, internals, pages, read }: PageRoute
     const logged = await findLogged(field)
     const event = logged !== undefined && 'event' in logged ? logged.event : undefined
     const trial = event === undefined || !isIdAlone(field) ? requestedTrial(request) : trialOf(event)
-    const explained = trial.path === '' ? undefined : await fromDatabase(explain(trial))
-    if (explained !== undefined && 'problem' in explained) reply.code(400)
+    const given = trial.path === '' ? undefined : await fromDatabase(explain(trial))
+    // A path that was cut within a character is one that no router takes.
+    const isCut = event?.path.length === MAX_PATH_LENGTH && given !== undefined && 'problem' in given
+    const explained = isCut ? { problem: CUT_PATH } : given
+    if (explained !== undefined && 'problem' in explained && !isCut) reply.code(400)
     const limits = explained !== undefined && 'explanation' in explained ? explained.explanation.limits : []
     const rulePages = await findRulePages(
       internals,
@@ -65,6 +69,7 @@ export function registerExplainRoutes({ app, internals, pages, read }: PageRoute
   app.get('/explain.html', staffRoute('explain'), showExplanation)
 }
 
+const CUT_PATH = `The log has the first ${MAX_PATH_LENGTH} characters of its path. The limits that it meets now cannot be told from these.`
 const TRIAL_FIELDS = ['method', 'path', 'ip', 'user', 'headers']
 
 /** Returns whether an address has no field of a request. */

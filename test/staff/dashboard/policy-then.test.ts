@@ -149,4 +149,13 @@ forEachDatabase((provider) => {
     const { text } = await request(`${DASHBOARD}explain.html?event=1&path=/other`)
     assert.doesNotMatch(text, /this request|as it was then/)
   })
+
+  test('a request whose path the log cut within a character is told of, without the limits of now', async (t) => {
+    const { logged, explained } = await start(t, provider)
+    const path = `/${'%F0%9F%98%80'.repeat(60)}`.slice(0, 500)
+    const page = await explained(await logged(1, { path }))
+    assert.match(page, /this request was refused/)
+    assert.match(page, /role="alert">The log has the first 500 characters of its path\. The limits/)
+    assert.doesNotMatch(page, /the router answers/)
+  })
 })
