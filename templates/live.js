@@ -1,5 +1,5 @@
 /*
- * Shows times in the reader's time zone, with UTC on hover, leads to the time that is dragged over in a chart, and brings a page that follows up to date, without a flicker:
+ * Shows times in the reader's time zone, with UTC on hover, leads to the time that is dragged over in a chart, reads a chosen file into its field, and brings a page that follows up to date, without a flicker:
  * it asks for the page again when there is a newer report, and changes what differs. What is focused, open, scrolled or
  * typed in stays. Only a page that is seen asks.
  */
@@ -85,6 +85,25 @@
   }
 
   localize(document)
+
+  // A chosen file is read into its field, so that what is sent is what can be seen.
+  for (const chooser of document.querySelectorAll('input[type="file"][data-into]')) {
+    const field = document.getElementById(chooser.dataset.into)
+    chooser.closest('[hidden]').hidden = false
+    chooser.addEventListener('change', async () => {
+      const [file] = chooser.files
+      if (file === undefined) return
+      const isRead = await file.text().then(
+        (text) => {
+          field.value = text
+          return true
+        },
+        () => false,
+      )
+      chooser.setCustomValidity(isRead ? '' : 'The file cannot be read: choose it again.')
+      chooser.reportValidity()
+    })
+  }
 
   /** A part of a chart that is being dragged over. */
   let drag

@@ -95,8 +95,67 @@ export async function importRules(
   for (const name of Object.keys(unknown)) {
     throw new InvalidSettingError(`Setting "import.${name}" does not exist: known are dryRun, keep`)
   }
+  const prepared = await prepareImport(database, clock, document, keep)
+  if (!dryRun) return applyTo(database, prepared)
+  const { revision: _, ...result } = await compareWith(database, prepared)
+  return result
+}
+
+/** The difference of a document, and the revision of what it was compared with. */
+export interface DatedDifference extends ImportResult {
+  readonly revision: number
+}
+
+/**
+ * Compares the rules and overrides of the database with a document, and writes nothing.
+ *
+ * @throws RuleDocumentError with a message for every wrong field
+ */
+export async function compareDocument(
+  database: Database,
+  clock: Clock,
+  document: unknown,
+  keep: boolean,
+): Promise<DatedDifference> {
+  return compareWith(database, await prepareImport(database, clock, document, keep))
+}
+
+/**
+ * Imports a document whose difference somebody has seen.
+ *
+ * @param seen the revision of that difference
+ * @returns undefined where rules or overrides were changed since, so that nothing was written
+ * @throws RuleDocumentError with a message for every wrong field
+ */
+export async function importSeen(
+  database: Database,
+  clock: Clock,
+  document: unknown,
+  keep: boolean,
+  seen: number,
+): Promise<ImportResult | undefined> {
+  const prepared = await prepareImport(database, clock, document, keep)
+  try {
+    return await applyTo(database, prepared, seen)
+  } catch (error) {
+    if (error instanceof UnseenChange) return undefined
+    throw error
+  }
+}
+
+/** Ends the transaction of an import that would write what nobody has seen. */
+class UnseenChange extends Error {}
+
+/** A valid document, ready to be compared. */
+interface Prepared {
+  readonly compare: () => SqlWork<Comparisons>
+  readonly nowMs: number
+  /** The number of expired overrides of the document. */
+  readonly expired: number
+}
+
+async function prepareImport({ dialect }: Database, clock: Clock, document: unknown, keep: boolean): Promise<Prepared> {
   const wanted = await validateDocument(document)
-  const { dialect } = database
   const nowMs = clock.now()
   const overrides = wanted.overrides?.filter((override) => !OVERRIDES.hasExpired(override, nowMs))
   const expired = (wanted.overrides?.length ?? 0) - (overrides?.length ?? 0)
@@ -108,16 +167,34 @@ export async function importRules(
       overrides: yield* compareTable(OVERRIDES, dialect, overrides, options),
     }
   }
+  return { compare, nowMs, expired }
+}
+
+function compareWith(database: Database, { compare, expired }: Prepared): Promise<DatedDifference> {
+  return database.report(async (query) => {
+    // Read first: a change that comes between the two is then a newer one, which stops the import.
+    const revision = await runWork(query, storedRevision(database.dialect))
+    return { ...toResult(await runWork(query, compare()), expired, false), revision }
+  })
+}
+
+/** @param seen the only revision to write onto; any unless given */
+async function applyTo(
+  database: Database,
+  { compare, nowMs, expired }: Prepared,
+  seen?: number,
+): Promise<ImportResult> {
+  const { dialect } = database
 
   function* apply(before: number, compared: Comparisons): SqlWork<Comparisons> {
-    const [row] = yield* runStatement<{ revision: number }>(revisionSql('rules', dialect))
-    const comparisons = Number(row?.revision ?? 0) === before ? compared : yield* compare()
+    const revision = yield* storedRevision(dialect)
+    if (seen !== undefined && revision !== seen) throw new UnseenChange()
+    const comparisons = revision === before ? compared : yield* compare()
     yield* writeComparison(new LockedTable(RULES, dialect, nowMs), comparisons.rules)
     yield* writeComparison(new LockedTable(OVERRIDES, dialect, nowMs), comparisons.overrides)
     return comparisons
   }
 
-  if (dryRun) return toResult(await database.report((query) => runWork(query, compare())), expired, false)
   // Compared before, since with SQLite this process does nothing else while it holds the lock.
   const before = await readRevision(database, 'rules')
   const unlocked = await runWork(database.query, compare())
@@ -125,6 +202,12 @@ export async function importRules(
     changeLocked(database, [RULES, OVERRIDES], () => apply(before, unlocked)),
   )
   return toResult(compared, expired, true)
+}
+
+/** Returns the revision of the file or server as it is, which another one that replaced it may have, too. */
+function* storedRevision(dialect: Dialect): SqlWork<number> {
+  const [row] = yield* runStatement<{ revision: number }>(revisionSql('rules', dialect))
+  return Number(row?.revision ?? 0)
 }
 
 interface Comparisons {

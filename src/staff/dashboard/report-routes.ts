@@ -29,6 +29,7 @@ import { registerClientRoutes } from './client-routes.js'
 import { registerCounterRoutes } from './counters/counter-routes.js'
 import { dashboardContext, type Shown } from './dashboard-page.js'
 import { registerEventsRoutes } from './events-routes.js'
+import { registerExchangeRoutes } from './exchange/exchange-routes.js'
 import { registerExplainRoutes } from './explain-routes.js'
 import { eventsHref, filterEntries } from './links.js'
 import { readLogState } from './log-state.js'
@@ -174,6 +175,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   registerRuleRoutes(routes)
   registerChangeRoutes(routes)
   registerOverrideRoutes(routes)
+  registerExchangeRoutes(routes)
   registerTokenRoutes(routes)
   registerCounterRoutes(routes)
   app.get('/', staffRoute('dashboard'), showDashboard)

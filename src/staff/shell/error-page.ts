@@ -20,6 +20,7 @@ const TITLES_BY_CODE: Readonly<Record<string, string>> = {
   FST_RATE_LIMIT_FORM_TOKEN: 'Nothing was changed',
   FST_RATE_LIMIT_ACTION_DENIED: 'Nothing was changed',
   FST_ERR_CTP_BODY_TOO_LARGE: 'Nothing was changed',
+  FST_RATE_LIMIT_DOCUMENT_TOO_LARGE: 'The document is too large',
 }
 /** Messages of Fastify do not say what to do. */
 const MESSAGES_BY_CODE: Readonly<Record<string, string>> = {

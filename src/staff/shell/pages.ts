@@ -52,6 +52,7 @@ const PAGE_NAMES = [
   'rules',
   'changes-page',
   'overrides',
+  'exchange',
   'tokens',
   'counters',
   'entry-form',

@@ -4,6 +4,7 @@ import type { Internals } from '../../plugin/internals.js'
 import { asActor, fromSource } from '../../rules/history/actor.js'
 import { SESSION_MS } from '../sign-in/sessions.js'
 import { countRefusal } from './own-limits.js'
+import { parsePostedForm } from './posted-form.js'
 import type { Right } from './roles.js'
 import { createActionGuard } from './same-site.js'
 import { createStaffCookie, OWN_FOLDER } from './staff-cookie.js'
@@ -57,7 +58,7 @@ export function parseStaffForms(app: FastifyInstance, bodyLimit: number): void {
   app.addContentTypeParser(
     'application/x-www-form-urlencoded',
     { parseAs: 'string', bodyLimit },
-    async (_request: FastifyRequest, body: string) => new URLSearchParams(body),
+    (_request: FastifyRequest, body: string) => parsePostedForm(body),
   )
 }
 

@@ -1,0 +1,129 @@
+import Handlebars from 'handlebars'
+import type { FieldErrors } from '../../../ground/errors.js'
+import type { Description, Entry, FieldTable, Values } from '../../../rules/description.js'
+import type { Difference } from '../../../rules/exchange/difference.js'
+import type { ImportResult } from '../../../rules/exchange/exchange.js'
+import type { ChangedFields } from '../../../rules/history/history.js'
+import { OVERRIDES } from '../../../rules/overrides/override.js'
+import { RULES } from '../../../rules/rule.js'
+import { describeChange } from '../changes/change-sentence.js'
+import { formatCount, visible } from '../format.js'
+
+/** Rows of each kind that the page lists; the others are counted. */
+const MAX_LISTED = 50
+/** Errors that the page lists; a document may have ten thousand. */
+const MAX_ERRORS = 100
+const ENTITIES = { rule: 'Rules', override: 'Overrides and bans' } as const
+const ACTIONS = { create: 'created', update: 'changed', delete: 'deleted' } as const
+
+type Action = keyof typeof ACTIONS
+
+/** What an import would do to a row, or to the fields of one. */
+interface RowChange {
+  readonly before: Values | null
+  readonly after: Values | null
+}
+
+/** Returns what an import would do, in the order of the page. */
+export function differenceView({ rules, overrides, expired }: ImportResult) {
+  const groups = [...groupsOf(RULES, rules), ...groupsOf(OVERRIDES, overrides)]
+  return {
+    summary: importWords({ rules, overrides }),
+    is_empty: groups.length === 0,
+    groups,
+    expired: expired === 0 ? undefined : formatCount(expired),
+  }
+}
+
+/** Returns the numbers of an import: `2 created, 1 changed, 0 deleted, 40 unchanged`. */
+export function importWords({ rules, overrides }: Pick<ImportResult, 'rules' | 'overrides'>): string {
+  const sum = (kind: 'created' | 'updated' | 'deleted') => formatCount(rules[kind].length + overrides[kind].length)
+  const unchanged = formatCount(rules.unchanged + overrides.unchanged)
+  return `${sum('created')} created, ${sum('updated')} changed, ${sum('deleted')} deleted, ${unchanged} unchanged`
+}
+
+function groupsOf<Table extends FieldTable, Identity extends keyof Table & string>(
+  description: Description<Table, Identity>,
+  { created, updated, deleted }: Difference<Entry<Table>, Identity>,
+) {
+  return [
+    group(description, 'create', created, (after) => ({ before: null, after })),
+    group(description, 'update', updated, (row) => sidesOf(description, row)),
+    group(description, 'delete', deleted, (before) => ({ before, after: null })),
+  ].filter(({ count }) => count !== '0')
+}
+
+function group<Row extends Values>(
+  { entity, fields, identity }: Pick<Description, 'entity' | 'fields' | 'identity'>,
+  action: Action,
+  rows: readonly Row[],
+  sides: (row: Row) => RowChange,
+) {
+  const listed = rows.slice(0, MAX_LISTED)
+  return {
+    title: `${ENTITIES[entity]} that would be ${ACTIONS[action]}`,
+    count: formatCount(rows.length),
+    is_update: action === 'update',
+    others: rows.length === listed.length ? undefined : formatCount(rows.length - listed.length),
+    rows: listed.map((row) => {
+      const [name = '', ...further] = identity.map((field) => visible(String(row[field] ?? '')))
+      const { before, after } = sides(row)
+      const change = { entity, name, action, before: asChanged(fields, before), after: asChanged(fields, after) }
+      return { name, further: further.join(' '), fields: describeChange(change).fields }
+    }),
+  }
+}
+
+/** Returns the two sides of a changed row: its fields that differ. */
+function sidesOf({ fields }: Pick<Description, 'fields'>, { changes }: { readonly changes: object }): RowChange {
+  const differing = Object.entries(changes).filter(([field]) => Object.hasOwn(fields, field))
+  return {
+    before: Object.fromEntries(differing.map(([field, [before]]) => [field, before])),
+    after: Object.fromEntries(differing.map(([field, [, after]]) => [field, after])),
+  }
+}
+
+/** Returns fields as the history has them: a moment is a number. */
+function asChanged(fields: FieldTable, values: Values | null): ChangedFields | null {
+  if (values === null) return null
+  return Object.fromEntries(
+    Object.entries(values).map(([name, value]) => [name, changedValue(fields[name]?.kind === 'moment', value)]),
+  )
+}
+
+function changedValue(isMoment: boolean, value: unknown): ChangedFields[string] {
+  if (isMoment && typeof value === 'string') {
+    const ms = Date.parse(value)
+    return Number.isNaN(ms) ? value : ms
+  }
+  return typeof value === 'number' || typeof value === 'boolean' || value === null ? value : String(value)
+}
+
+/** Matches the place of an error in a row of a document. */
+const PLACE = /^(rules|overrides)\[(\d+)\]/
+
+/** Returns the errors of a document, each with the name of its row. */
+export function errorViews(document: unknown, errors: FieldErrors) {
+  const all = Object.entries(errors)
+  return {
+    errors: all.slice(0, MAX_ERRORS).map(([place, message]) => ({
+      place: visible(place),
+      row: rowName(document, place),
+      message: visible(message),
+    })),
+    more_errors: all.length > MAX_ERRORS ? formatCount(all.length - MAX_ERRORS) : undefined,
+  }
+}
+
+/** Returns the name of the row that an error is in; undefined where it has none. */
+function rowName(document: unknown, place: string): string | undefined {
+  const [, list = '', index = ''] = PLACE.exec(place) ?? []
+  const row: unknown = Object(Object(document)[list])[index]
+  const name: unknown = Object(row)[list === 'rules' ? 'name' : 'client']
+  return typeof name === 'string' && name !== '' ? visible(name) : undefined
+}
+
+/** Returns a text for a `textarea`, where only two characters have a meaning: it may have megabytes. */
+export function areaText(text: string): Handlebars.SafeString {
+  return new Handlebars.SafeString(text.replaceAll('&', '&amp;').replaceAll('<', '&lt;'))
+}

@@ -1,0 +1,168 @@
+/** The page that exports rules and overrides, and imports them after it has shown what that would change. */
+import { createHash } from 'node:crypto'
+import createError from '@fastify/error'
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
+import { errorMessage, type FieldErrors, RuleDocumentError } from '../../../ground/errors.js'
+import {
+  compareDocument,
+  type DatedDifference,
+  DOCUMENT_HEAD,
+  exportSlices,
+  importSeen,
+} from '../../../rules/exchange/exchange.js'
+import { SentExports } from '../../api/sent-exports.js'
+import { setJsonType, toJson } from '../../api/streamed-json.js'
+import { leaveNotice, takeNotice } from '../../shell/notice-cookie.js'
+import { importRight } from '../../shell/roles.js'
+import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
+import { fromDatabase } from '../../shell/staff-errors.js'
+import { actorWith, knownMember, may, requireActor } from '../../shell/staff-member.js'
+import { staffRoute } from '../../shell/staff-routes.js'
+import { toMoment, visible } from '../format.js'
+import type { PageRoutes } from '../page-routes.js'
+import { areaText, differenceView, errorViews, importWords } from './exchange-page.js'
+
+const DocumentTooLargeError = createError(
+  'FST_RATE_LIMIT_DOCUMENT_TOO_LARGE',
+  'Nothing was changed: a form has at most 32 MiB. The command "ratelimit rules import" takes larger documents.',
+  413,
+)
+
+const PAGE = 'exchange.html'
+/** Room for ten thousand rules and a hundred thousand overrides, in the encoding of forms. */
+const BODY_LIMIT = 32 * 1024 * 1024
+/** What a page has shown: the revision of the rules, and the hash of the document. */
+const VERSION = /^(\d{1,15})\.([\w-]{43})$/
+
+/** What was sent: the document, as text, and whether rows that it lacks stay. */
+interface Sent {
+  readonly text: string
+  readonly keep: boolean
+}
+
+interface Shown extends Sent {
+  readonly document?: unknown
+  readonly problem?: string
+  readonly errors?: FieldErrors
+  readonly difference?: DatedDifference
+}
+
+export function registerExchangeRoutes({ app, internals, pages }: PageRoutes): void {
+  const { database, clock } = internals
+  const exports = new SentExports()
+
+  async function sendExport(request: FastifyRequest, reply: FastifyReply) {
+    const stream = await fromDatabase(
+      exports.send(
+        knownMember(request)?.actor ?? '',
+        (receive) => exportSlices(database, clock, (slices) => receive(toJson(DOCUMENT_HEAD, slices))),
+        () => !reply.raw.destroyed,
+      ),
+    )
+    reply.header('content-disposition', 'attachment; filename="ratelimit-rules.json"')
+    setJsonType(reply)
+    return stream
+  }
+
+  async function takeForm(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
+    const form = request.body ?? new URLSearchParams()
+    // Browsers send every line break as two characters.
+    const text = (form.get('document') ?? '').replaceAll('\r\n', '\n')
+    const sent = { text, keep: form.get('keep') === 'true' }
+    let document: unknown
+    try {
+      document = JSON.parse(text)
+    } catch (error) {
+      const problem =
+        text.trim() === ''
+          ? 'There is no document: paste one, or choose a file.'
+          : `The document is no JSON: ${visible(errorMessage(error))}.`
+      return refuse(request, reply, { ...sent, problem })
+    }
+    try {
+      if (form.get('do') === 'import') return await importShown(request, reply, sent, document, form.get('version'))
+      return await send(request, reply, { ...sent, document, difference: await compare(document, sent) })
+    } catch (error) {
+      if (!(error instanceof RuleDocumentError)) throw error
+      return refuse(request, reply, { ...sent, document, problem: 'Nothing was imported.', errors: error.errors })
+    }
+  }
+
+  function compare(document: unknown, { keep }: Sent): Promise<DatedDifference> {
+    return fromDatabase(compareDocument(database, clock, document, keep))
+  }
+
+  /** Imports a document if the page showed this one, and what it would change now. */
+  async function importShown(
+    request: FastifyRequest,
+    reply: FastifyReply,
+    sent: Sent,
+    document: unknown,
+    version: string | null,
+  ) {
+    const right = importRight(document)
+    requireActor(request, right)
+    const [, revision = '', hash] = VERSION.exec(version ?? '') ?? []
+    const isShown = hash === hashOf(sent)
+    const imported = isShown
+      ? await actAs(request, right, () => importSeen(database, clock, document, sent.keep, Number(revision)))
+      : undefined
+    if (imported === undefined) {
+      const what = isShown ? 'rules or overrides were changed since' : 'this is not the document that was compared'
+      return refuse(request, reply, {
+        ...sent,
+        document,
+        problem: `Nothing was imported: ${what}. Below is what it would change now.`,
+        difference: await compare(document, sent),
+      })
+    }
+    leaveNotice(request, reply, PAGE, { succeeded: true, text: `Imported: ${importWords(imported)}.`, typed: {} })
+    return reply.redirect(PAGE, 303)
+  }
+
+  function refuse(request: FastifyRequest, reply: FastifyReply, shown: Shown) {
+    reply.code(400)
+    return send(request, reply, shown)
+  }
+
+  async function send(request: FastifyRequest, reply: FastifyReply, shown: Shown) {
+    const { text, keep, document, problem, errors = {}, difference } = shown
+    const actor = actorWith(request, 'read')
+    return pages.send(reply, 'exchange', {
+      page: {
+        title: 'Import and export',
+        subtitle: 'Rate limits',
+        notice: takeNotice(request, reply, PAGE),
+        token: actor === undefined ? undefined : issueFormToken(request, reply, actor),
+        may_write: may(request, 'writeOverrides'),
+        may_write_rules: may(request, 'writeRules'),
+        problem,
+        is_wrong: problem !== undefined && difference === undefined,
+        ...errorViews(document, errors),
+        ...(difference !== undefined && {
+          difference: differenceView(difference),
+          version: `${difference.revision}.${hashOf(shown)}`,
+          may_import: may(request, importRight(document)),
+        }),
+        document: areaText(text),
+        keep,
+        now: toMoment(clock.now()),
+      },
+    })
+  }
+
+  app.register(async (scope) => {
+    guardActions(scope, internals, 'read', BODY_LIMIT)
+    // What a child throws, the handler of all pages answers.
+    scope.setErrorHandler((error: FastifyError) => {
+      throw error.code === 'FST_ERR_CTP_BODY_TOO_LARGE' ? new DocumentTooLargeError() : error
+    })
+    scope.get(`/${PAGE}`, staffRoute('exchange'), (request, reply) => send(request, reply, { text: '', keep: false }))
+    scope.post<{ Body: StaffForm }>(`/${PAGE}`, staffRoute('exchange'), takeForm)
+    scope.get('/export.json', staffRoute('export'), sendExport)
+  })
+}
+
+function hashOf({ text, keep }: Sent): string {
+  return createHash('sha256').update(`${keep} ${text}`).digest('base64url')
+}
