@@ -65,7 +65,7 @@ const InvalidDocumentError: MessageErrorConstructor = createError('FST_RATE_LIMI
 /** The number of a document's errors that the message repeats. */
 const SHOWN_ERRORS = 10
 
-/** A document that cannot be imported. `errors` has one message xqpip, `{ "rules[3].rate": "…" }`. */
+/** A document that cannot be imported. `errors` has one message per wrong field, `{ "rules[3].rate": "…" }`. */
 export class RuleDocumentError extends InvalidDocumentError {
   readonly errors: FieldErrors
 
