@@ -307,7 +307,7 @@ inChromium(() => {
     const { page } = await openPage(t)
     await page.goto(url('?days=30'))
     const names: string[] = []
-    for (let presses = 0; presses < 24 && names.at(-1) !== 'rule'; presses++) {
+    for (let presses = 0; presses < 40 && names.at(-1) !== 'rule'; presses++) {
       await page.keyboard.press('Tab')
       names.push(await focused(page))
     }
