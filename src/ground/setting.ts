@@ -101,8 +101,8 @@ export function validateSettings(table: AnyTable, given: object, called: (name: 
       throw new InvalidSettingError(`Setting "${called(name)}" does not exist: known are ${known}`)
     }
     if (value !== undefined && (types.isPromise(value) || !setting.accepts(value))) {
-      const its = setting.isSecret ? 'not as it has to be' : shown(value)
-      throw new InvalidSettingError(`Setting "${called(name)}" is ${its}: give ${setting.allowed}`)
+      const shownValue = setting.isSecret ? 'not as it has to be' : shown(value)
+      throw new InvalidSettingError(`Setting "${called(name)}" is ${shownValue}: give ${setting.allowed}`)
     }
   }
 }

@@ -96,8 +96,8 @@ export interface Internals {
 const internals = new WeakMap<object, Internals>()
 
 /** @param decoration the app's decoration `smartRateLimit` */
-export function attachInternals(decoration: object, its: Internals): void {
-  internals.set(decoration, its)
+export function attachInternals(decoration: object, attached: Internals): void {
+  internals.set(decoration, attached)
 }
 
 /** An app of any server, with the decoration of `rateLimitPlugin`. */
@@ -105,7 +105,7 @@ export type LimitedApp = Pick<FastifyInstance, 'hasDecorator' | 'smartRateLimit'
 
 /** @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents */
 export function internalsFor(app: LimitedApp): Internals {
-  const its = app.hasDecorator('smartRateLimit') ? internals.get(app.smartRateLimit) : undefined
-  if (its === undefined) throw new Error('Register rateLimitPlugin before, on the same app')
-  return its
+  const attached = app.hasDecorator('smartRateLimit') ? internals.get(app.smartRateLimit) : undefined
+  if (attached === undefined) throw new Error('Register rateLimitPlugin before, on the same app')
+  return attached
 }

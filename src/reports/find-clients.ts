@@ -67,7 +67,7 @@ export function findClients({
     const counts = await readClientCounts(snapshot, windowFor(window, snapshot.nowMs), names)
     return names
       .map((client) => ({ client, is_exact: exact.has(client), ...sumRequests(counts.get(client) ?? []) }))
-      .filter((its) => its.is_exact || measureOf(its, by) > 0)
+      .filter((each) => each.is_exact || measureOf(each, by) > 0)
       .toSorted(
         (one, other) =>
           Number(other.is_exact) - Number(one.is_exact) ||

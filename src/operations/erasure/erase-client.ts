@@ -77,7 +77,7 @@ export async function eraseClient(
     redis === undefined
       ? 0
       : await eraseRedisCounters(redis, namespace, erased, batches).catch((error: unknown) => {
-          failures.push(`${errorMessage(error)}: run it again, or let its counters expire`)
+          failures.push(`${errorMessage(error)}: run it again, or let each counters expire`)
           return 0
         })
   const alerts = await eraseAlerts(database, erased, batches)

@@ -286,8 +286,8 @@ export function drawSparkline({ bar_ms, bars }: RefusedOverTime): Sparkline {
   const busiest = bars[sums.indexOf(most)]
   return {
     columns: bars.length,
-    over_limit: drawn.map((its) => its.over_limit).join(''),
-    denied: drawn.map((its) => its.denied).join(''),
+    over_limit: drawn.map((each) => each.over_limit).join(''),
+    denied: drawn.map((each) => each.denied).join(''),
     description:
       busiest === undefined
         ? 'Never refused'

@@ -90,12 +90,14 @@ export function offerFor(
   { client, by_policy, overrides }: ClientDetail,
   limitNamed: (policy: string) => NamedLimit | undefined,
 ): Offer {
-  const its = overrides.filter((override) => override.client === client)
-  const own = its.find(({ path_pattern }) => path_pattern === '')
-  const beside = its.find(({ path_pattern, effect }) => path_pattern === EVERY_PATH && effect === 'deny')
+  const clientOverrides = overrides.filter((override) => override.client === client)
+  const own = clientOverrides.find(({ path_pattern }) => path_pattern === '')
+  const beside = clientOverrides.find(({ path_pattern, effect }) => path_pattern === EVERY_PATH && effect === 'deny')
   const around = overrides.filter((override) => override.client !== client)
   const everywhere = around.filter(({ path_pattern }) => path_pattern === '' || path_pattern === EVERY_PATH)
-  const first = ['deny', 'allow'].flatMap((effect) => everywhere.filter((its) => its.effect === effect))[0]
+  const first = ['deny', 'allow'].flatMap((effect) =>
+    everywhere.filter((clientOverrides) => clientOverrides.effect === effect),
+  )[0]
   const from =
     own !== undefined && hasRate(own)
       ? { rate: own.effect, algorithm: own.algorithm, words: 'its override' }
@@ -125,19 +127,26 @@ function mostGenerous(
       return limit === undefined ? [] : { name: policy, ...limit }
     }),
     { name: 'default', ...byDefault },
-    ...ofNetworks.map((its) => ({ name: `override of ${its.client}`, rate: its.effect, algorithm: its.algorithm })),
+    ...ofNetworks.map((clientOverrides) => ({
+      name: `override of ${clientOverrides.client}`,
+      rate: clientOverrides.effect,
+      algorithm: clientOverrides.algorithm,
+    })),
   ]
   // No rate is as much as requests in progress, which are counted over no time.
   if (limits.some(({ algorithm }) => algorithm === 'concurrency')) return undefined
   try {
     const rate = generousRate(limits.map((limit) => limit.rate))
-    const its = limits.find((limit) => limit.rate === rate)
-    return its === undefined
+    const clientOverrides = limits.find((limit) => limit.rate === rate)
+    return clientOverrides === undefined
       ? { rate, algorithm: 'fixed_window', words: 'what its limits allow together' }
       : {
           rate,
-          algorithm: its.algorithm,
-          words: its.name === 'default' ? 'the default rate' : `its most generous limit (${visible(its.name)})`,
+          algorithm: clientOverrides.algorithm,
+          words:
+            clientOverrides.name === 'default'
+              ? 'the default rate'
+              : `its most generous limit (${visible(clientOverrides.name)})`,
         }
   } catch {
     // Raw SQL wrote an override with another text.

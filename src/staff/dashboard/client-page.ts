@@ -59,8 +59,8 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
   const { first } = parts.offer
   const isNamed = first !== undefined && notice?.text.includes(firstWords(first)) === true
   const has_traffic = detail.requests > 0
-  const eventsFor = (its: ReportWindow) =>
-    eventsHref(its, {
+  const eventsFor = (each: ReportWindow) =>
+    eventsHref(each, {
       [isNetwork(client) ? 'network' : 'client']: client,
       outcome: onlyRefused ? 'refused' : undefined,
     })
@@ -74,10 +74,10 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
       name: visible(client),
       window: windowName(window),
       windows: offeredWindows(window),
-      time: timeSelector(parts.view, nowMs, (its) => hrefFor({ window: its })),
+      time: timeSelector(parts.view, nowMs, (window) => hrefFor({ window })),
       only: refusedChoices(parts.view, (display) => hrefFor({ show: undefined, ...display })),
       kept: [{ name: 'client', value: client }, ...fields.filter(({ name }) => !WINDOW_NAMES.includes(name))],
-      live: ended ? undefined : following(live, freshForMs, (its) => hrefFor({ live: its })),
+      live: ended ? undefined : following(live, freshForMs, (live) => hrefFor({ live })),
       notices: logNotices(log, has_traffic),
       notice: notice && { ...notice, text: visible(notice.text), first: isNamed && firstOf(first, parts.view) },
       dashboard_href: dashboardHref(window, back),
@@ -194,24 +194,24 @@ function policies(
   const measure = (counts: ClientCounts) => measureOf(counts, by)
   const most = Math.max(0, ...by_policy.map(measure))
   const listed = onlyRefused
-    ? by_policy.filter((its) => measure(its) > 0).toSorted((one, other) => measure(other) - measure(one))
+    ? by_policy.filter((each) => measure(each) > 0).toSorted((one, other) => measure(other) - measure(one))
     : by_policy
-  return listed.map((its) => {
-    const now = standings.get(its.policy)
-    const rate = ended ? undefined : (now?.rate ?? rateNamed(its.policy))
+  return listed.map((each) => {
+    const now = standings.get(each.policy)
+    const rate = ended ? undefined : (now?.rate ?? rateNamed(each.policy))
     return {
-      policy: visible(its.policy),
-      href: rulePages.get(its.policy),
+      policy: visible(each.policy),
+      href: rulePages.get(each.policy),
       rate: rate === undefined ? '' : visible(rate),
       // Each client of a network has its own, and where all was denied none.
       standing:
-        members.length > 0 && its.denied < its.requests ? '' : now === undefined ? standingThen(its) : usedNow(now),
-      last_seen: now === undefined ? seenAt(its.last_seen) : undefined,
-      requests: formatCount(its.requests),
-      over_limit: formatCount(its.over_limit),
-      would_be: formatCount(its.would_be),
-      denied: formatCount(its.denied),
-      segments: stackOutcomes(shownOutcomes(its, onlyRefused), most),
+        members.length > 0 && each.denied < each.requests ? '' : now === undefined ? standingThen(each) : usedNow(now),
+      last_seen: now === undefined ? seenAt(each.last_seen) : undefined,
+      requests: formatCount(each.requests),
+      over_limit: formatCount(each.over_limit),
+      would_be: formatCount(each.would_be),
+      denied: formatCount(each.denied),
+      segments: stackOutcomes(shownOutcomes(each, onlyRefused), most),
     }
   })
 }
@@ -222,15 +222,15 @@ function standingThen({ count, limit }: ClientPolicy): string {
 }
 
 function paths({ by_path }: ClientDetail, window: ReportWindow, onlyRefused = false) {
-  const most = Math.max(0, ...by_path.map((its) => measureOf(its, onlyRefused ? 'refused' : 'requests')))
-  return by_path.map((its) => ({
-    path: visible(its.path),
-    href: dashboardHref(window, { path: its.path }),
-    requests: formatCount(its.requests),
-    over_limit: formatCount(its.over_limit),
-    would_be: formatCount(its.would_be),
-    denied: formatCount(its.denied),
-    segments: stackOutcomes(shownOutcomes(its, onlyRefused), most),
+  const most = Math.max(0, ...by_path.map((each) => measureOf(each, onlyRefused ? 'refused' : 'requests')))
+  return by_path.map((each) => ({
+    path: visible(each.path),
+    href: dashboardHref(window, { path: each.path }),
+    requests: formatCount(each.requests),
+    over_limit: formatCount(each.over_limit),
+    would_be: formatCount(each.would_be),
+    denied: formatCount(each.denied),
+    segments: stackOutcomes(shownOutcomes(each, onlyRefused), most),
   }))
 }
 

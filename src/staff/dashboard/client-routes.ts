@@ -118,7 +118,7 @@ export function registerClientRoutes({ app, internals, pages, read }: PageRoutes
         by: onlyRefused ? 'refused' : 'requests',
       }),
     )
-    return found.filter((its) => its.client !== client).slice(0, MAX_LISTED)
+    return found.filter((found) => found.client !== client).slice(0, MAX_LISTED)
   }
 
   async function search(request: FastifyRequest, reply: FastifyReply) {

@@ -35,28 +35,28 @@ export function overridesInForce(
   fields: readonly { readonly name: string; readonly value: string }[],
   token: string | undefined,
 ) {
-  return overrides.map((its) => {
-    const what = isBan(its) ? 'ban' : its.effect === 'deny' ? 'block' : 'override'
+  return overrides.map((override) => {
+    const what = isBan(override) ? 'ban' : override.effect === 'deny' ? 'block' : 'override'
     return {
-      id: its.id,
-      effect: effectWords(its.effect),
-      tone: its.effect === 'deny' ? 'denied' : 'allowed',
+      id: override.id,
+      effect: effectWords(override.effect),
+      tone: override.effect === 'deny' ? 'denied' : 'allowed',
       // One of a network concerns others too.
-      of: its.client === client ? '' : visible(its.client),
-      path: its.path_pattern === EVERY_PATH ? '' : visible(its.path_pattern),
-      waits: its.effect !== 'deny' && overrides.some(isBlock),
-      until: endWords(its.expires_at === null ? null : Date.parse(its.expires_at)),
-      who: actorWords(its.actor),
-      since: toMoment(Date.parse(its.updated_at)),
-      note: visible(its.note),
-      used: its.client === client && its.path_pattern === '' ? usedNow(standings.get('override')) : '',
-      ...effectOf(its.effect, effects.get(its.id)),
+      of: override.client === client ? '' : visible(override.client),
+      path: override.path_pattern === EVERY_PATH ? '' : visible(override.path_pattern),
+      waits: override.effect !== 'deny' && overrides.some(isBlock),
+      until: endWords(override.expires_at === null ? null : Date.parse(override.expires_at)),
+      who: actorWords(override.actor),
+      since: toMoment(Date.parse(override.updated_at)),
+      note: visible(override.note),
+      used: override.client === client && override.path_pattern === '' ? usedNow(standings.get('override')) : '',
+      ...effectOf(override.effect, effects.get(override.id)),
       end: token && {
         token,
         client,
         fields,
-        seen: spellSeen(its),
-        label: its.client === client ? `End the ${what}` : `End the ${what} of ${visible(its.client)}`,
+        seen: spellSeen(override),
+        label: override.client === client ? `End the ${what}` : `End the ${what} of ${visible(override.client)}`,
       },
     }
   })

@@ -53,7 +53,7 @@ export function clientList(report: DashboardReport, view: View, quickActions: Qu
   }
 }
 
-function listRow({ name, members, policies, paths, why, ...its }: ListRow, view: View) {
+function listRow({ name, members, policies, paths, why, ...listed }: ListRow, view: View) {
   const named = policies.slice(0, MAX_POLICIES).map(({ policy }) => visible(policy))
   const more = policies.length - named.length
   return {
@@ -70,8 +70,8 @@ function listRow({ name, members, policies, paths, why, ...its }: ListRow, view:
     paths: paths.map(visible),
     why_href: why && explainHref(why, { window: view.window, back: backTo(view) }, why.id),
     why_request: why && `${visible(why.method)} ${visible(why.path)}`,
-    sparkline: drawSparkline(its),
-    ...countCells(its),
+    sparkline: drawSparkline(listed),
+    ...countCells(listed),
   }
 }
 

@@ -81,7 +81,7 @@ export function dashboardContext(
       title: 'Rate limits',
       window: windowName(window),
       windows: offeredWindows(window),
-      time: timeSelector(view, nowMs, (its) => hrefFor({ window: its })),
+      time: timeSelector(view, nowMs, (window) => hrefFor({ window })),
       only: refusedChoices(view, (display) => hrefFor({ show: undefined, ...display })),
       kept: [...filterEntries(filter), ...viewEntries(view)].map(([name, value]) => ({ name, value })),
       filter: filterForm(report, view, mayMakeRules),
@@ -156,7 +156,7 @@ function outcomes(
 }
 
 function tables({ by_rule, by_path, by_method, filter, rule_effects }: DashboardReport, view: View) {
-  const filtered = (its: DashboardReport['filter']) => dashboardHref(view.window, { ...filter, ...its }, view)
+  const filtered = (each: DashboardReport['filter']) => dashboardHref(view.window, { ...filter, ...each }, view)
   const { onlyRefused } = view
   return {
     rules: shareRows(by_rule, { unnamed: 'no rule', other: 'other rules' }, (rule) => filtered({ rule }), {

@@ -41,7 +41,7 @@ const UNITS = [
 
 /** Formats a length of time in its largest whole unit below two of the next: `90 seconds`, `12 minutes`, `24 hours`. */
 export function spanWords(ms: number): string {
-  const [unit, unitMs] = UNITS.find(([, its]) => ms >= 2 * its) ?? ['second', SECOND_MS]
+  const [unit, unitMs] = UNITS.find(([, lengthMs]) => ms >= 2 * lengthMs) ?? ['second', SECOND_MS]
   const units = Math.round(ms / unitMs)
   return units === 1 ? `1 ${unit}` : `${formatCount(units)} ${unit}s`
 }

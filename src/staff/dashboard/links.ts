@@ -219,8 +219,8 @@ export function clientsCsvHref(window: ReportWindow, { by }: Listing): string {
 
 /** Of the last days the CSV of keys has whole ones, as the seed's. */
 export function offendersCsvHref(window: ReportWindow): string {
-  const its = window.since === undefined ? { days: Math.max(1, window.days) } : window
-  return `offenders.csv?${new URLSearchParams(windowFields(its))}`
+  const exported = window.since === undefined ? { days: Math.max(1, window.days) } : window
+  return `offenders.csv?${new URLSearchParams(windowFields(exported))}`
 }
 
 /** The parameter of a page that takes the report that others have read just now. */

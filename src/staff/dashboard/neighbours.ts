@@ -25,9 +25,9 @@ const MAX_PATHS = 3
 /** Groups the listed clients of one network, /24 or /64 of IPv6, and ranks the rows again. */
 export function groupNeighbours(clients: readonly ListedClient[], by: ClientMeasure): ListRow[] {
   const networks = new Map<string, ListedClient[]>()
-  for (const its of clients) {
-    const name = networkAround(its.client)
-    networks.set(name, [...(networks.get(name) ?? []), its])
+  for (const listed of clients) {
+    const name = networkAround(listed.client)
+    networks.set(name, [...(networks.get(name) ?? []), listed])
   }
   const rows = [...networks].flatMap(([name, members]) =>
     members.length < LEAST_MEMBERS ? members.map(toRow) : [sumRow(name, members)],
@@ -38,8 +38,8 @@ export function groupNeighbours(clients: readonly ListedClient[], by: ClientMeas
 }
 
 /** Returns each client in a row of its own. */
-export function toRow({ client, request, ...its }: ListedClient): ListRow {
-  return { ...its, name: client, members: [], why: request === null ? undefined : { client, ...request } }
+export function toRow({ client, request, ...listed }: ListedClient): ListRow {
+  return { ...listed, name: client, members: [], why: request === null ? undefined : { client, ...request } }
 }
 
 function sumRow(name: string, members: readonly ListedClient[]): ListRow {
@@ -47,8 +47,9 @@ function sumRow(name: string, members: readonly ListedClient[]): ListRow {
   const [why] = members
     .flatMap((member) => toRow(member).why ?? [])
     .toSorted((one, other) => Number(one.allowed) - Number(other.allowed) || other.at_ms - one.at_ms)
-  const policies = new Set(members.flatMap((its) => its.policies.map(({ policy }) => policy)))
-  const ofPolicy = (policy: string) => members.flatMap((its) => its.policies.filter((each) => each.policy === policy))
+  const policies = new Set(members.flatMap((listed) => listed.policies.map(({ policy }) => policy)))
+  const ofPolicy = (policy: string) =>
+    members.flatMap((listed) => listed.policies.filter((each) => each.policy === policy))
   return {
     name,
     members,
@@ -61,8 +62,8 @@ function sumRow(name: string, members: readonly ListedClient[]): ListRow {
     bar_ms,
     bars: bars.map(({ start_ms }, index) => ({
       start_ms,
-      over_limit: members.reduce((sum, its) => sum + (its.bars[index]?.over_limit ?? 0), 0),
-      denied: members.reduce((sum, its) => sum + (its.bars[index]?.denied ?? 0), 0),
+      over_limit: members.reduce((sum, listed) => sum + (listed.bars[index]?.over_limit ?? 0), 0),
+      denied: members.reduce((sum, listed) => sum + (listed.bars[index]?.denied ?? 0), 0),
     })),
   }
 }

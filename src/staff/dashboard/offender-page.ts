@@ -54,7 +54,7 @@ export function offenderContext(
       name: visible(key),
       window: windowName(window),
       windows: offeredWindows(window, 'days'),
-      time: timeSelector({ window, typed }, nowMs, (its) => offenderHref(key, its, back)),
+      time: timeSelector({ window, typed }, nowMs, (chosen) => offenderHref(key, chosen, back)),
       kept: offenderFields(key, back).map(([name, value]) => ({ name, value })),
       notices: logNotices(log, detail.total > 0),
       is_logging: log.switches.enabled && log.switches.logEvents !== false,

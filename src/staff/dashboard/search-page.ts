@@ -27,7 +27,7 @@ export function searchContext(
       shown: visible(text),
       window: windowName(window),
       windows: offeredWindows(window),
-      time: timeSelector({ window, typed }, nowMs, (its) => searchHref(text, its, back)),
+      time: timeSelector({ window, typed }, nowMs, (each) => searchHref(text, each, back)),
       kept: [...(text === '' ? [] : [{ name: 'q', value: text }]), ...backFields(back)],
       clients: foundClients(found, window, back),
       caption:

@@ -70,7 +70,7 @@ export function toggleSeries(
 ): { readonly href: string; readonly hidden: boolean } {
   const shown = shownSeries(display)
   const hidden = !shown.includes(series)
-  const next = SERIES.filter((its) => (its === series ? hidden : shown.includes(its)))
+  const next = SERIES.filter((each) => (each === series ? hidden : shown.includes(each)))
   const show = next.length === 0 || (next.length === SERIES.length && !display.onlyRefused) ? undefined : next
   return { href: hrefFor({ ...display, show }), hidden }
 }

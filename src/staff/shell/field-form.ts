@@ -75,7 +75,9 @@ function toControl(name: string, field: Field, value: unknown, error: string | u
     is_number: kind === 'integer',
     is_code: ['code', 'methods', 'key', 'moment', 'expiry'].includes(input),
     value: shown,
-    words: visible(kind === 'boolean' ? yesOrNo(value) : (options.find((its) => its.value === text)?.label ?? shown)),
+    words: visible(
+      kind === 'boolean' ? yesOrNo(value) : (options.find((option) => option.value === text)?.label ?? shown),
+    ),
     checked: value === true,
     options: options.map((option) => ({ ...option, selected: option.value === text })),
     label,

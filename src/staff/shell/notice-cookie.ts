@@ -34,7 +34,7 @@ export function leaveNotice(request: FastifyRequest, reply: FastifyReply, subjec
 export function takeNotice(request: FastifyRequest, reply: FastifyReply, subject: string): Notice | undefined {
   const found = COOKIE.read(request)
     .map(decode)
-    .find((its) => its?.mark === markOf(subject))
+    .find((notice) => notice?.mark === markOf(subject))
   if (found !== undefined) reply.header('set-cookie', COOKIE.end(request, OWN_FOLDER))
   return found
 }
