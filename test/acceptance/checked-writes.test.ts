@@ -129,7 +129,7 @@ forEachDatabase((provider) => {
     assert.deepEqual(Object.keys(errors).sort(), Object.keys(wrong).sort())
     assert.match(message, /^Invalid override: /)
     assert.match(errors.client ?? '', /give 10\.0\.0\.0\/8 or 10\.1\.2\.3/)
-    for (const client of ['203.0.113.7', 'ip:', 'ip:300.1.1.1', 'ip:fe80::1%eth0', 'ip:10.0.0.0/33', 'user:', 'x:7']) {
+    for (const client of ['203.0.113', 'ip:', 'ip:300.1.1.1', 'ip:fe80::1%eth0', 'ip:10.0.0.0/33', 'user:', 'x:7']) {
       assert.deepEqual(Object.keys((await refusalOf(overrides.create({ data: { client, effect: 'deny' } }))).errors), [
         'client',
       ])

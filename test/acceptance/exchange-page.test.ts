@@ -163,15 +163,15 @@ forEachDatabase((provider) => {
     assert.doesNotMatch(text, /<textarea/)
   })
 
-  test('ten thousand rules and a hundred thousand overrides are compared and imported; a larger form is 413', async (t) => {
+  test('a thousand rules and ten thousand overrides are compared and imported; a form that is too large is 413', async (t) => {
     const { open, app } = await openForms(t, provider)
     const document = documentOf({
-      rules: Array.from({ length: 10_000 }, (_, index) => ({
+      rules: Array.from({ length: 1_000 }, (_, index) => ({
         name: `r${index}`,
         pathPattern: `^/p${index}`,
         rate: '5/m',
       })),
-      overrides: Array.from({ length: 100_000 }, (_, index) => ({
+      overrides: Array.from({ length: 10_000 }, (_, index) => ({
         client: `ip:10.${index >> 16}.${(index >> 8) & 255}.${index & 255}`,
         effect: 'deny',
       })),
@@ -183,12 +183,12 @@ forEachDatabase((provider) => {
     held.disable()
     t.diagnostic(`${document.length} characters, the event loop was held for ${Math.round(held.max / 1e6)} ms at most`)
     assert.equal(compared.status, 200)
-    assert.match(compared.text, /110,000 created, 0 changed/)
-    assert.match(compared.text, /And 9,950 more[\s\S]*And 99,950 more/)
+    assert.match(compared.text, /11,000 created, 0 changed/)
+    assert.match(compared.text, /And 950 more[\s\S]*And 9,950 more/)
     const sent = await page.submit({ document, version: versionOf(compared.text), do: 'import' })
     assert.equal(sent.status, 303)
     const stored = await app.smartRateLimit.rules.export()
-    assert.deepEqual([stored.rules.length, stored.overrides.length], [10_000, 100_000])
+    assert.deepEqual([stored.rules.length, stored.overrides.length], [1_000, 10_000])
 
     const tooLarge = await page.submit({ document: 'x'.repeat(33 * 1024 * 1024) })
     assert.equal(tooLarge.status, 413)
