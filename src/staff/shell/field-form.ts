@@ -170,12 +170,6 @@ function wholeSeconds(ms: number): number {
   return ms - (ms % SECOND_MS)
 }
 
-/** Reads a moment of a filter, as a person types it; undefined for an empty text, and for what is no moment. */
-export function readMoment(text: string, nowMs: number): Date | undefined {
-  const time = parseIsoTime(toMoment(text, nowMs) ?? '')
-  return time === undefined ? undefined : new Date(time.ms)
-}
-
 /** Reads a length from now on, or a moment, which is in UTC unless it names a zone; what is neither stays as it was typed. */
 function toMoment(text: string, nowMs: number): string | null {
   if (text === '') return null

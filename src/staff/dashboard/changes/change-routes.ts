@@ -6,7 +6,6 @@ import { errorMessage, RevertError, RuleValidationError } from '../../../ground/
 import { storable } from '../../../ground/storable.js'
 import { CHANGE_SOURCES } from '../../../rules/history/actor.js'
 import { findChange, type HistoryOptions, listChanges } from '../../../rules/history/history.js'
-import { readMoment } from '../../shell/field-form.js'
 import { leaveNotice, takeNotice } from '../../shell/notice-cookie.js'
 import { lastParameter } from '../../shell/request-query.js'
 import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
@@ -14,6 +13,7 @@ import { fromDatabase } from '../../shell/staff-errors.js'
 import { actorWith, requireMay } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
 import type { PageRoutes } from '../page-routes.js'
+import { HOW_TO, parseTime } from '../time-range.js'
 import { CHANGES_PAGE, type ChangeFilter, changesContext, FILTER_FIELDS, filteredHref } from './changes-page.js'
 
 /** Changes per page. */
@@ -53,7 +53,10 @@ export function registerChangeRoutes({ app, internals, pages }: PageRoutes): voi
     filter: ChangeFilter,
   ): [names: string[] | undefined, options: HistoryOptions, problem: string | undefined] {
     const { entity, name, actor, source } = filter
-    const [since, until] = [filter.since, filter.until].map((text) => readMoment(text, clock.now()))
+    const [since, until] = [filter.since, filter.until].map((text) => {
+      const ms = parseTime(text, clock.now())
+      return ms === undefined ? undefined : new Date(ms)
+    })
     const wrong = [filter.since, filter.until].find((text, index) => text !== '' && [since, until][index] === undefined)
     return [
       name === '' ? undefined : storedSpellings(name, privacy),
@@ -64,7 +67,7 @@ export function registerChangeRoutes({ app, internals, pages }: PageRoutes): voi
         since,
         until,
       },
-      wrong === undefined ? undefined : `"${wrong}" is no moment. Write it as 2030-01-31 12:00, in UTC.`,
+      wrong === undefined ? undefined : `"${wrong}" is no moment. Write it as ${HOW_TO}.`,
     ]
   }
 
