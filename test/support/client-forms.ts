@@ -81,3 +81,16 @@ export function noticeOf({ text }: Answer): readonly [kind: string, text: string
   const [, kind, words] = found[0] ?? []
   return kind === undefined || words === undefined ? undefined : [kind, unescapeHtml(withoutTimes(words))]
 }
+
+/** Returns the rows of a table's body in HTML, as readers see them. */
+export function readRows(body: string): string[] {
+  return body
+    .split('</tr>')
+    .map((row) =>
+      row
+        .replace(/<[^>]+>/g, ' ')
+        .replace(/\s+/g, ' ')
+        .trim(),
+    )
+    .filter((row) => row !== '')
+}

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { explainHref } from '../../../src/staff/dashboard/links.js'
-import { unescapeHtml, withoutTimes } from '../../support/client-forms.js'
+import { readRows, unescapeHtml, withoutTimes } from '../../support/client-forms.js'
 import { forEachDatabase } from '../../support/databases.js'
 import { logEvents } from '../../support/events.js'
 import type { Answer } from '../../support/http-client.js'
@@ -22,15 +22,7 @@ function mainOf(html: string): string {
 /** The rows of the table, as readers see them. */
 function rowsOf(html: string): string[] {
   const [, body = ''] = /<tbody role="rowgroup">(.*?)<\/tbody>/s.exec(html) ?? []
-  return body
-    .split('</tr>')
-    .map((row) =>
-      row
-        .replace(/<[^>]+>/g, ' ')
-        .replace(/\s+/g, ' ')
-        .trim(),
-    )
-    .filter((row) => row !== '')
+  return readRows(body)
 }
 
 /** The fields of the first link of a page of the dashboard to an explanation. */

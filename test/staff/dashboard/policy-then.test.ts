@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { asActor } from '../../../src/rules/history/actor.js'
-import { withoutTimes } from '../../support/client-forms.js'
+import { readRows, withoutTimes } from '../../support/client-forms.js'
 import { forEachDatabase, type Provider } from '../../support/databases.js'
 import { DASHBOARD, startWithStaff } from '../../support/staff-app.js'
 
@@ -54,15 +54,7 @@ async function start(t: TestContext, provider: Provider) {
 /** The rows of the table of fields, as readers see them. */
 function fieldsOf(html: string): string[] {
   const [, table = ''] = /<table class="then".*?<tbody role="rowgroup">(.*?)<\/tbody>/s.exec(html) ?? []
-  return table
-    .split('</tr>')
-    .map((row) =>
-      row
-        .replace(/<[^>]+>/g, ' ')
-        .replace(/\s+/g, ' ')
-        .trim(),
-    )
-    .filter((row) => row !== '')
+  return readRows(table)
 }
 
 forEachDatabase((provider) => {
