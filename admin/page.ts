@@ -1,7 +1,7 @@
 /** Adapts AdminJS's page, which expects the open web and a weaker content security policy. */
 import { randomBytes } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { forbidStoring } from '../src/http/no-store.js'
+import { forbidStoring } from '../src/http/discarded-headers.js'
 
 /** A web font from another site, which a closed network cannot load. The system's fonts replace it. */
 const OUTSIDE = /<link[^>]+href="https?:[^>]*>/g

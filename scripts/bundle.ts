@@ -17,7 +17,7 @@ const ENTRIES = [
   'src/dashboard.js',
   'src/api.js',
   'src/limiter/conformance/conformance.js',
-  'src/database/generated-client.js',
+  'src/database/prisma/generated-client.js',
   'src/database/sqlite-worker.js',
   'src/limiter/stores/sql/sqlite-functions.js',
   'admin/index.js',

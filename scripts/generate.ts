@@ -131,7 +131,7 @@ function adapted(source: string, folder: string): string {
   const runtime = relative(folder, PRISMA).replaceAll(sep, '/')
   return source
     .replace(/^globalThis\['__dirname'\] = .*$/m, '')
-    .replace(COMPILER_READER, "import { readQueryCompiler } from '../../../query-compiler.js'")
+    .replace(COMPILER_READER, "import { readQueryCompiler } from '../../../prisma/query-compiler.js'")
     .replace(COMPILER_IMPORT, (_, provider) => `return new WebAssembly.Module(await readQueryCompiler('${provider}'))`)
     .replaceAll('"@prisma/client/runtime/client"', `"${runtime}/client.js"`)
     .replaceAll('"@prisma/client/runtime/', `"${runtime}/`)

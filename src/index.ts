@@ -20,8 +20,8 @@ export type { ExplainedLimit, ExplainOptions, Explanation } from './http/explain
 export type { HeaderVariant } from './http/headers.js'
 export type { RequestFunction } from './http/host-function.js'
 export type { KeyFunction } from './http/kind-client.js'
-export type { RateFunction } from './http/limits.js'
 export type { RefusalFunction, SkipFunction } from './http/on-request.js'
+export type { RateFunction } from './http/policy-limits.js'
 export {
   AccessDeniedError,
   PathTooLongError,
@@ -32,8 +32,8 @@ export {
 export type { RequestDecision } from './http/request-decision.js'
 export type { AnyHook, AnyReply, AnyRequest } from './http/request-reply.js'
 export type { RateLimitUser, UserFunction } from './http/request-user.js'
-export type { RouteConfig, RouteCost } from './http/route-config.js'
-export type { RouteLimitHook, RouteLimitOptions } from './http/route-limit.js'
+export type { RouteConfig, RouteCost } from './http/routes/route-config.js'
+export type { RouteLimitHook, RouteLimitOptions } from './http/routes/route-limit.js'
 export type {
   Algorithm,
   Check,
@@ -70,7 +70,7 @@ export type {
 export type { ScheduleOptions } from './operations/schedule/schedule-options.js'
 export type { AnalyticsOptions } from './plugin/analytics.js'
 export { createAnalytics } from './plugin/analytics.js'
-export type { Analytics } from './plugin/analytics-reports.js'
+export type { Analytics } from './plugin/analytics-interface.js'
 export {
   type ClientOptions,
   createRateLimitClient,

@@ -1,7 +1,7 @@
 import type { ChannelOutcome } from '../../src/operations/alerts/notify.js'
 import { type AlertChannels, MAX_ALERTED } from '../../src/operations/alerts/send-alerts.js'
 import { analyticsFor } from '../../src/plugin/analytics.js'
-import type { Analytics } from '../../src/plugin/analytics-reports.js'
+import type { Analytics } from '../../src/plugin/analytics-interface.js'
 import type { Offender } from '../../src/reports/ranking.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'

@@ -64,7 +64,7 @@ const SECTIONS: readonly Section[] = [
     title: 'Limits of routes',
     about: 'Options of `app.smartRateLimit.limit()` and of `config: { smartRateLimit: … }`. `rate` is required.',
     settings: ROUTE_LIMIT,
-    docs: readDocstrings('src/http/route-limit.ts', 'RouteLimitOptions'),
+    docs: readDocstrings('src/http/routes/route-limit.ts', 'RouteLimitOptions'),
   },
 ]
 

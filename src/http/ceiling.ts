@@ -5,7 +5,7 @@ import type { Rate } from '../limiter/rate.js'
 import { refusalMs } from '../limiter/windows.js'
 import type { CheckedRequest, Limit } from './checked-request.js'
 import type { ClientAddress } from './client-address.js'
-import { limitForCeiling } from './limits.js'
+import { limitForCeiling } from './policy-limits.js'
 
 /** The limit of addresses that requests count against beside the one that decides about them. */
 export interface Ceiling {

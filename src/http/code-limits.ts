@@ -1,8 +1,8 @@
 /** The limits that the app's own code sets: no rule changes them, and no panel edits them. */
 import { type Rate, toRateText } from '../limiter/rate.js'
 import { routeConstraints } from './code-counters.js'
-import type { RouteWithLimit } from './declared-routes.js'
-import type { RateFunction } from './limits.js'
+import type { RateFunction } from './policy-limits.js'
+import type { RouteWithLimit } from './routes/declared-routes.js'
 
 /** A limit that the app's code sets. */
 export interface CodeLimit {

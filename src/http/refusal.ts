@@ -4,7 +4,7 @@ import type { FastifyError, FastifyReply, FastifyRequest, HookHandlerDoneFunctio
 import { retryAfterSeconds } from '../limiter/algorithm.js'
 import type { CheckedRequest } from './checked-request.js'
 import { type Refusal, TOO_LONG_LIMIT } from './checked-request.js'
-import { forbidStoring } from './no-store.js'
+import { forbidStoring } from './discarded-headers.js'
 import { windowNames } from './policy-names.js'
 import type { RequestDecision } from './request-decision.js'
 import { forgetResponse } from './request-end.js'

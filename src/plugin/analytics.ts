@@ -3,7 +3,7 @@ import { madeOnce } from '../ground/remember.js'
 import { type Clock, systemClock } from '../ground/time/clock.js'
 import { type AlertSettingOptions, resolveAlertSettings } from '../operations/alerts/alert-settings.js'
 import type { AlertLog } from '../operations/alerts/notify.js'
-import { type Analytics, SILENT } from './analytics-reports.js'
+import { type Analytics, SILENT } from './analytics-interface.js'
 import { openDatabase, type RateLimitClient } from './client/client.js'
 import type { openReports } from './reports.js'
 

@@ -1,7 +1,7 @@
 /** The readings of an app for its metrics. */
 
 import { SECOND_MS } from '../ground/time/clock.js'
-import type { ConditionReports } from '../http/conditions.js'
+import type { ConditionReports } from '../http/rule-choice.js'
 import type { Limiter } from '../limiter/limiter.js'
 import type { EventLogReadings } from '../log/event-log-state.js'
 import type { Metrics } from '../operations/metrics/figures.js'

@@ -13,7 +13,7 @@ import { createReportRunner } from '../reports/report.js'
 import { suggestedRates } from '../reports/suggested-rates.js'
 import { topClients } from '../reports/top-clients.js'
 import { ruleHitCounts, trafficSummary } from '../reports/traffic.js'
-import { type Analytics, SILENT } from './analytics-reports.js'
+import { type Analytics, SILENT } from './analytics-interface.js'
 
 /** The dependencies of alerts; without them, alerts go only to the channels that a call names. */
 interface AnalyticsAlerts {

@@ -7,7 +7,7 @@ import type { AlertResult } from '../operations/alerts/send-alerts.js'
 import { JobLeases } from '../operations/schedule/job-leases.js'
 import type { JobName } from '../operations/schedule/schedule-options.js'
 import { type Job, Scheduler } from '../operations/schedule/scheduler.js'
-import type { Analytics } from './analytics-reports.js'
+import type { Analytics } from './analytics-interface.js'
 import type { OpenDatabase } from './client/client.js'
 import type { Settings } from './settings/resolve.js'
 

@@ -29,7 +29,7 @@ import type { Preview, PreviewDependencies } from '../reports/preview/preview.js
 import { deleteExpiredBans } from '../rules/bans/ban-table.js'
 import { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
 import { analyticsFor } from './analytics.js'
-import type { Analytics } from './analytics-reports.js'
+import type { Analytics } from './analytics-interface.js'
 import type { OpenDatabase } from './client/client.js'
 import type { Component } from './components.js'
 import { canSettle } from './settings/middleware.js'

@@ -8,7 +8,7 @@ import type { ClientAddress } from '../client-address.js'
 import { after } from '../host-function.js'
 import type { HookDependencies } from '../on-request.js'
 import { noteUser, type RateLimitUser } from '../request-user.js'
-import type { ExplainableLimit } from '../route-limit.js'
+import type { ExplainableLimit } from '../routes/route-limit.js'
 import type { DescribedRequest, RequestDescription } from './described-request.js'
 import { listReasons, type ReasonDependencies, RULE_MATCHES } from './reasons.js'
 

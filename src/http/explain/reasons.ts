@@ -10,9 +10,9 @@ import { appliesToMethod } from '../../rules/rule-set.js'
 import { isInForce } from '../../rules/validity.js'
 import type { CheckedRequest } from '../checked-request.js'
 import { TOO_LONG_LIMIT } from '../checked-request.js'
-import { whyNotHeld } from '../conditions.js'
-import type { RateFunction } from '../limits.js'
+import type { RateFunction } from '../policy-limits.js'
 import type { PathPrefixes } from '../request-path.js'
+import { whyNotHeld } from '../rule-choice.js'
 
 /** The limits that requests can meet, as far as they are known at registration. */
 export interface ReasonDependencies {

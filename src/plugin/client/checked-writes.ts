@@ -1,4 +1,4 @@
-import type { GeneratedClient } from '../../database/generated-client.js'
+import type { GeneratedClient } from '../../database/prisma/generated-client.js'
 import { type FieldErrors, RuleValidationError, type WrongRow } from '../../ground/errors.js'
 import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
 import { type Description, type Extent, spelled, type Values } from '../../rules/description.js'

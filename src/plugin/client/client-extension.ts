@@ -1,4 +1,4 @@
-import type { GeneratedClient } from '../../database/generated-client.js'
+import type { GeneratedClient } from '../../database/prisma/generated-client.js'
 import { OVERRIDES } from '../../rules/overrides/override.js'
 import { RULES } from '../../rules/rule.js'
 import { checkedWrites, type WriteOptions } from './checked-writes.js'

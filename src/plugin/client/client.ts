@@ -1,5 +1,5 @@
 import { attachDatabase, Database, databaseFor } from '../../database/database.js'
-import type { GeneratedClient } from '../../database/generated-client.js'
+import type { GeneratedClient } from '../../database/prisma/generated-client.js'
 import { loadModule, modulePath } from '../../ground/package-root.js'
 import { type Clock, systemClock } from '../../ground/time/clock.js'
 import { SQLITE_FUNCTIONS } from '../../limiter/stores/sql/sqlite-functions.js'
@@ -28,7 +28,7 @@ export function createRateLimitClient({ database: url, schema, clock = systemClo
   return createLazyClient(database, () => {
     const { createGeneratedClient } = loadModule(
       modulePath('src/database/generated-client'),
-    ) as typeof import('../../database/generated-client.js')
+    ) as typeof import('../../database/prisma/generated-client.js')
     return extendClient(createGeneratedClient(database.url, database.schema), database, clock)
   })
 }

@@ -1,4 +1,4 @@
-import type { GeneratedClient } from '../../database/generated-client.js'
+import type { GeneratedClient } from '../../database/prisma/generated-client.js'
 
 /**
  * Returns the client for queries beside a write: inside an interactive transaction the transaction's own, since only

@@ -1,9 +1,9 @@
 import type { CheckedRequest } from '../../http/checked-request.js'
-import type { DeclaredRoutes } from '../../http/declared-routes.js'
 import { createDescribedRequests } from '../../http/explain/described-request.js'
 import { createExplain } from '../../http/explain/explain.js'
 import type { HookDependencies } from '../../http/on-request.js'
 import { PathPrefixes } from '../../http/request-path.js'
+import type { DeclaredRoutes } from '../../http/routes/declared-routes.js'
 import type { HookComponents } from './hook-components.js'
 
 /** Creates the function that explains the plugin's own check of a request. */

@@ -1,12 +1,12 @@
 /** The limits of single routes, which code creates. */
 import { countsBy } from '../../clients/client-kind.js'
-import { DeclaredRoutes } from '../../http/declared-routes.js'
+import { DeclaredRoutes } from '../../http/routes/declared-routes.js'
 import {
   type CommonDependencies,
   createRouteLimit,
   type RouteLimitHook,
   type RouteLimitOptions,
-} from '../../http/route-limit.js'
+} from '../../http/routes/route-limit.js'
 import { requireSettle } from '../settings/middleware.js'
 import { resolveRouteLimit } from '../settings/route-limit.js'
 import type { HookComponents } from './hook-components.js'

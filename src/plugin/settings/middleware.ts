@@ -17,7 +17,7 @@ import {
 import { SECOND_MS } from '../../ground/time/clock.js'
 import { parseAddressList } from '../../http/client-address.js'
 import type { KeyFunction } from '../../http/kind-client.js'
-import { DEFAULT_RATE, type RateFunction } from '../../http/limits.js'
+import { DEFAULT_RATE, type RateFunction } from '../../http/policy-limits.js'
 import { ALGORITHMS, type Algorithm } from '../../limiter/algorithm.js'
 import { parseRate, toPolicy } from '../../limiter/rate.js'
 import type { Store } from '../../limiter/stores/store.js'

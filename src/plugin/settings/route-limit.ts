@@ -9,7 +9,7 @@ import {
   validateSettings,
 } from '../../ground/setting.js'
 import { validateCost, validateCostUnder } from '../../http/cost.js'
-import type { RouteLimitOptions } from '../../http/route-limit.js'
+import type { RouteLimitOptions } from '../../http/routes/route-limit.js'
 import { validateLimitName } from '../../rules/field-values.js'
 import { MIDDLEWARE, validateCounts, validateRate, validateWindows } from './middleware.js'
 

@@ -1,10 +1,10 @@
 /** Who may use the API: the bearer of a token, or whom the host's `authorize` knows. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Internals } from '../../plugin/internals.js'
-import { countFailedToken, countRefusal } from '../shell/own-limits.js'
 import { createCrossSiteGuard } from '../shell/same-site.js'
 import { fromDatabase } from '../shell/staff-errors.js'
 import type { FindMember, Guard } from '../shell/staff-guard.js'
+import { countFailedToken, countRefusal } from '../shell/staff-limits.js'
 import { noteMember, type StaffMember } from '../shell/staff-member.js'
 import { UnauthorizedError } from './problems.js'
 import type { Tokens } from './token-table.js'

@@ -1,7 +1,7 @@
 /** Everything of the API that only an app with an API loads. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { unloadablePeer } from '../../ground/errors.js'
-import { forbidStoring } from '../../http/no-store.js'
+import { forbidStoring } from '../../http/discarded-headers.js'
 import type { Internals } from '../../plugin/internals.js'
 import { asActor, fromSource } from '../../rules/history/actor.js'
 import { fromDatabase } from '../shell/staff-errors.js'

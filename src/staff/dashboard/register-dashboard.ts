@@ -1,6 +1,6 @@
 /** Registers the pages of the dashboard: their guard, navigation and headers, and the sign-in. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { forbidStoring } from '../../http/no-store.js'
+import { forbidStoring } from '../../http/discarded-headers.js'
 import { type Internals, nearestMount } from '../../plugin/internals.js'
 import { createErrorHandler } from '../shell/error-page.js'
 import { type Navigation, NO_NAVIGATION, navigationLinks } from '../shell/navigation.js'

@@ -1,7 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Internals } from '../../plugin/internals.js'
-import { countRefusal } from './own-limits.js'
 import { CrossSiteError } from './staff-errors.js'
+import { countRefusal } from './staff-limits.js'
 
 /**
  * The header that the script of a page sends with its requests. No image, link, frame or form can send it, and a script

@@ -3,12 +3,12 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Internals } from '../../plugin/internals.js'
 import { asActor, fromSource } from '../../rules/history/actor.js'
 import { SESSION_MS } from '../sign-in/sessions.js'
-import { countRefusal } from './own-limits.js'
 import { parsePostedForm } from './posted-form.js'
 import type { Right } from './roles.js'
 import { createActionGuard } from './same-site.js'
 import { createStaffCookie, OWN_FOLDER } from './staff-cookie.js'
 import { FormTokenError, fromDatabase } from './staff-errors.js'
+import { countRefusal } from './staff-limits.js'
 import { requireActor } from './staff-member.js'
 
 /** The field of a form that carries its token; see `client-actions.hbs`. */

@@ -3,8 +3,8 @@ import { InvalidSettingError } from '../../ground/errors.js'
 import { type Clock, MINUTE_MS } from '../../ground/time/clock.js'
 import type { Internals } from '../../plugin/internals.js'
 import type { StaffAccounts } from '../sign-in/staff-accounts.js'
-import { countRefusal } from './own-limits.js'
 import { fromDatabase, StaffOnlyError } from './staff-errors.js'
+import { countRefusal } from './staff-limits.js'
 import { noteMember, type StaffAnswer, type StaffMember, toStaffMember } from './staff-member.js'
 
 /**

@@ -1,11 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Internals } from '../../plugin/internals.js'
-import { countSignIn, verifyInTurn } from '../shell/own-limits.js'
 import type { Pages } from '../shell/pages.js'
 import { requestedPath, returnAddress } from '../shell/request-query.js'
 import { createCrossSiteGuard } from '../shell/same-site.js'
 import { parseStaffForms, type StaffForm } from '../shell/staff-actions.js'
 import { fromDatabase } from '../shell/staff-errors.js'
+import { countSignIn, verifyInTurn } from '../shell/staff-limits.js'
 import { staffRoute, staffRouteName } from '../shell/staff-routes.js'
 import type { StaffAccounts } from './staff-accounts.js'
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { createGeneratedClient } from '../../../src/database/generated-client.js'
+import { createGeneratedClient } from '../../../src/database/prisma/generated-client.js'
 import { transactionClient } from '../../../src/plugin/client/transaction-client.js'
 
 const CLIENT = createGeneratedClient('file:unused.db', 'unused')

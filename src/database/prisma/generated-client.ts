@@ -1,13 +1,13 @@
 /** Only the first use of a client loads this module, since its imports take long. */
 
-import { sqlitePath } from './database-url.js'
-import { PrismaClient as PostgresqlClient } from './generated/postgresql/client.js'
-import { PrismaBetterSqlite3, useSqliteDriver } from './generated/prisma/adapter-better-sqlite3.js'
-import { PrismaPg, useTypeParsers } from './generated/prisma/adapter-pg.js'
-import { PrismaClient as SqliteClient } from './generated/sqlite/client.js'
-import { loadDriver, sessionOptions } from './postgresql-session.js'
-import { driverTypes } from './postgresql-types.js'
-import { openSqliteFile } from './sqlite-driver.js'
+import { sqlitePath } from '../database-url.js'
+import { PrismaClient as PostgresqlClient } from '../generated/postgresql/client.js'
+import { PrismaBetterSqlite3, useSqliteDriver } from '../generated/prisma/adapter-better-sqlite3.js'
+import { PrismaPg, useTypeParsers } from '../generated/prisma/adapter-pg.js'
+import { PrismaClient as SqliteClient } from '../generated/sqlite/client.js'
+import { loadDriver, sessionOptions } from '../postgresql-session.js'
+import { driverTypes } from '../postgresql-types.js'
+import { openSqliteFile } from '../sqlite-driver.js'
 
 /** The fields of a row's last writer, which only the triggers read; the history shows it. */
 const omit = { rateLimitRule: { changedBy: true }, rateLimitOverride: { changedBy: true } } as const

@@ -1,7 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { promisify } from 'node:util'
 import { brotliDecompress } from 'node:zlib'
-import { isSource, packagePath } from '../ground/package-root.js'
+import { isSource, packagePath } from '../../ground/package-root.js'
 
 /**
  * Returns Prisma's query compiler for a database, as WebAssembly.

@@ -2,11 +2,11 @@
 
 import { inspect } from 'node:util'
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
-import { errorMessage, InvalidSettingError } from '../ground/errors.js'
-import type { CheckedRequest } from './checked-request.js'
-import { type Cost, createCost, validateCostUnder } from './cost.js'
-import type { RequestCosts } from './on-request.js'
-import { isCheckedLate, isMarkedLate } from './preflight.js'
+import { errorMessage, InvalidSettingError } from '../../ground/errors.js'
+import type { CheckedRequest } from '../checked-request.js'
+import { type Cost, createCost, validateCostUnder } from '../cost.js'
+import type { RequestCosts } from '../on-request.js'
+import { isCheckedLate, isMarkedLate } from '../preflight.js'
 import type { RouteLimitOptions } from './route-limit.js'
 
 type LimitHook = (request: FastifyRequest, reply: FastifyReply, done: HookHandlerDoneFunction) => void
