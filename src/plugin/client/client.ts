@@ -27,7 +27,7 @@ export function createRateLimitClient({ database: url, schema, clock = systemClo
   const database = new Database(url, schema, SQLITE_FUNCTIONS, threads)
   return createLazyClient(database, () => {
     const { createGeneratedClient } = loadModule(
-      modulePath('src/database/generated-client'),
+      modulePath('src/database/prisma/generated-client'),
     ) as typeof import('../../database/prisma/generated-client.js')
     return extendClient(createGeneratedClient(database.url, database.schema), database, clock)
   })
