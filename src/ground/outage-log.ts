@@ -17,10 +17,9 @@ type HostLog = Pick<OutageLog, 'error' | 'warn'> & { info(details: object, messa
 const FORGOTTEN_MS = 10 * MINUTE_MS
 /** More different errors are no outage. */
 const MAX_CAUSES = 100
-/** Errors of a connection: by their codes, those of PostgreSQL among them, and by their messages where they have none. */
+/** The codes of a lost connection, those of PostgreSQL among them. Where drivers give none, they throw a plain `Error`. */
 const CONNECTION_CODES =
   /^(?:ECONN\w+|EPIPE|ETIMEDOUT|EHOSTUNREACH|ENETUNREACH|ENOTFOUND|EAI_AGAIN|08\w{3}|57P0\d|53300)$/
-const CONNECTION_MESSAGES = /terminated|time(?:d )?out|without an answer|not answer|closed/i
 
 interface Cause {
   metAtMs: number
@@ -94,6 +93,6 @@ function rootOf(error: Error): Error {
 function causeName(error: Error): string {
   const code = errorCode(error)
   if (error instanceof MissingTableError) return 'tables'
-  const isConnection = code === undefined ? CONNECTION_MESSAGES.test(error.message) : CONNECTION_CODES.test(code)
+  const isConnection = code === undefined ? error.constructor === Error : CONNECTION_CODES.test(code)
   return isConnection ? 'connection' : `${code} ${error.message}`
 }
