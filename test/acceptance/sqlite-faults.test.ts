@@ -38,8 +38,15 @@ for (const [where, logsEvents] of [
 
     await proveFaultWhere(logsEvents, t, {
       url,
-      begin: () => other.exec('CREATE TABLE kept AS SELECT * FROM rate_limit_counter; DROP TABLE rate_limit_counter'),
-      end: () => other.exec([...remake, 'INSERT INTO rate_limit_counter SELECT * FROM kept'].join(';')),
+      begin: () =>
+        other.exec(
+          'BEGIN IMMEDIATE; CREATE TABLE kept AS SELECT * FROM rate_limit_counter; DROP TABLE rate_limit_counter; COMMIT',
+        ),
+      // In one transaction, since a server that meets the empty table begins to count anew.
+      end: () =>
+        other.exec(
+          ['BEGIN IMMEDIATE', ...remake, 'INSERT INTO rate_limit_counter SELECT * FROM kept', 'COMMIT'].join(';'),
+        ),
     })
   })
 
