@@ -91,6 +91,7 @@ export type {
   ClientTimeline,
 } from './reports/client-detail.js'
 export type { ClientOverride, ClientOverrides } from './reports/client-overrides.js'
+export type { Incident, IncidentState } from './reports/incidents/incident.js'
 export type { BlockedPath, OffenderDetail, OffenderDetailOptions } from './reports/offender-detail.js'
 export type { UncoveredReason } from './reports/preview/clients.js'
 export type { Preview, PreviewOptions } from './reports/preview/preview.js'

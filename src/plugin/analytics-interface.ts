@@ -1,6 +1,7 @@
 import type { AlertLog } from '../operations/alerts/notify.js'
 import type { AlertOptions, AlertResult } from '../operations/alerts/send-alerts.js'
 import type { ClientDetail, ClientDetailOptions } from '../reports/client-detail.js'
+import type { Incident } from '../reports/incidents/incident.js'
 import type { OffenderDetail, OffenderDetailOptions } from '../reports/offender-detail.js'
 import type { AlertableOffendersOptions, Offender } from '../reports/ranking.js'
 import type { RankingOptions } from '../reports/report.js'
@@ -35,6 +36,12 @@ export interface Analytics {
    * history; `days` is 7 and `recent` 50 unless given.
    */
   getClient(options: ClientDetailOptions): Promise<ClientDetail>
+  /**
+   * Returns the incidents of a window: unusually many refusals of a client, a network or a policy. Those that go on are
+   * first, then those with the most refusals; `days` is 1 unless given. An incident that reaches into the window is
+   * returned whole. At most 1000 are returned.
+   */
+  getIncidents(options?: WindowOptions): Promise<readonly Incident[]>
   /**
    * Suggests rates for a path, method or rule, from what clients sent in their busiest minute and hour; `days` is 7
    * unless given. Of a window with more than a million events it reads whole hours at equal distances.

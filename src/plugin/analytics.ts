@@ -56,6 +56,7 @@ export function analyticsFor(...dependencies: Parameters<typeof openReports>): A
     getOffenderDetail: async (options) => (await reports()).getOffenderDetail(options),
     getTopClients: async (options) => (await reports()).getTopClients(options),
     getClient: async (options) => (await reports()).getClient(options),
+    getIncidents: async (options) => (await reports()).getIncidents(options),
     suggestRates: async (options) => (await reports()).suggestRates(options),
     findAlertableOffenders: async (options) => (await reports()).findAlertableOffenders(options),
     sendOffenderAlerts: async (options) => (await reports()).sendOffenderAlerts(options),

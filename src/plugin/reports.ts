@@ -7,6 +7,7 @@ import type { AlertLog } from '../operations/alerts/notify.js'
 import { sendOffenderAlerts } from '../operations/alerts/send-alerts.js'
 import { clientDetail } from '../reports/client-detail.js'
 import { CSV_LIMIT, offendersCsvRows } from '../reports/csv.js'
+import { incidents } from '../reports/incidents/incidents.js'
 import { offenderDetail } from '../reports/offender-detail.js'
 import { type AlertableOffendersOptions, alertableOffenders, topOffenders } from '../reports/ranking.js'
 import { createReportRunner } from '../reports/report.js'
@@ -44,6 +45,7 @@ export function openReports(
     getOffenderDetail: async (options) => read(offenderDetail(options)),
     getTopClients: async (options) => read(topClients(options)),
     getClient: async (options) => read(clientDetail(options)),
+    getIncidents: async (options) => read(incidents(options)),
     suggestRates: async (options) => read(suggestedRates(options)),
     findAlertableOffenders,
     sendOffenderAlerts: async (options = {}) =>

@@ -1,6 +1,9 @@
 import type { Query, SqlValue } from '../database/dialect.js'
 import { DAY_MS, HOUR_MS, SECOND_MS } from '../ground/time/clock.js'
 import type { Sums } from '../log/rollups/sums.js'
+import type { HeavyHour } from './incidents/find-attackers.js'
+import type { PolicyTotal } from './incidents/find-policies.js'
+import { HourMemo } from './incidents/hour-memo.js'
 
 /** What hours are read from: the log as of one moment. */
 interface HourSource {
@@ -56,6 +59,9 @@ export class ClosedHourCache {
   readonly #counts = new Map<string, { readonly version: string; readonly counts: Map<string, number> }>()
   /** By ranking and length; the one that was not used for the longest time is the first. */
   readonly #windows = new Map<string, Window>()
+  /** What incidents are found from, hour by hour. */
+  readonly heavyClients = new HourMemo<readonly HeavyHour[]>()
+  readonly policyTotals = new HourMemo<ReadonlyMap<string, PolicyTotal>>()
 
   constructor(sizes: LeaderSizes = { closed: 10_000, open: 2_000 }) {
     this.sizes = sizes
@@ -67,6 +73,8 @@ export class ClosedHourCache {
     this.#rows = 0
     this.#counts.clear()
     this.#windows.clear()
+    this.heavyClients.clear()
+    this.policyTotals.clear()
   }
 
   /** Runs a query of other hours than the present one, unless its rows are known. */

@@ -54,6 +54,7 @@ const OPERATIONS: Readonly<Record<string, readonly Sample[]>> = {
   getOffender: [['read', '?key=ip:192.0.2.1']],
   listClients: [['read']],
   getClient: [['read', '?client=user:7']],
+  listIncidents: [['read']],
   getTraffic: [['read']],
   explainRequest: [['read', '', { path: '/api/' }]],
   resetCounters: [['resetCounters', '', { key: 'user:7' }]],

@@ -2,11 +2,11 @@ import Type from 'typebox'
 import { EVENT_OUTCOMES } from '../../log/event.js'
 import { type ListedEvent, listEvents } from '../../reports/listed-events.js'
 import { clampedIsoTime, createReportRunner } from '../../reports/report.js'
-import { parseMoment } from '../../rules/moment.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
 import { PositionMoment, PositionNumber, parseCursor } from './cursor.js'
 import { toPage } from './entry-pages.js'
-import { closed, DEFAULT_LIMIT, PAGE, pageSchema, parsedBy } from './entry-schemas.js'
+import { closed, DEFAULT_LIMIT, PAGE, pageSchema } from './entry-schemas.js'
+import { Moment, parseBound } from './moments.js'
 import { asInput } from './problems.js'
 import { EventSchema } from './report-schemas.js'
 import { streamRows } from './streamed-json.js'
@@ -14,8 +14,6 @@ import { streamRows } from './streamed-json.js'
 const Position = Type.Tuple([PositionMoment, PositionNumber])
 const Text = (maxLength: number, description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength, description }))
-const Moment = (description: string) =>
-  Type.Optional(parsedBy(parseBound, Type.String({ format: 'date-time', description })))
 
 export function addEventRoutes(app: ApiScope, { internals }: ApiContext): void {
   const { database, clock, switches, privacy } = internals
@@ -57,15 +55,6 @@ export function addEventRoutes(app: ApiScope, { internals }: ApiContext): void {
 
 /** In one order, whatever that of the query. */
 const FILTERS = ['key', 'client', 'policy', 'outcome', 'allowed', 'path', 'method', 'sinceMs', 'untilMs']
-
-/** Parses the beginning or the end of a period. */
-function parseBound(text: unknown): number | undefined {
-  try {
-    return text === undefined ? undefined : (parseMoment(text) ?? undefined)
-  } catch {
-    throw new Error('is no moment: give one such as 2027-01-31T12:00:00Z, with each + as %2B in an address')
-  }
-}
 
 function toEvent({ timestampMs, allowed, id, ...event }: ListedEvent) {
   return { id, timestamp: clampedIsoTime(timestampMs), ...event, allowed: Boolean(allowed) }

@@ -3,9 +3,12 @@ import { readOverTime } from '../../reports/over-time.js'
 import { createReportRunner } from '../../reports/report.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
 import { closed } from './entry-schemas.js'
+import { Moment, parseBound } from './moments.js'
+import { asInput } from './problems.js'
 import {
   ClientSchema,
   ClientsSchema,
+  IncidentsSchema,
   OffenderSchema,
   OffendersSchema,
   RuleHitsSchema,
@@ -70,6 +73,17 @@ export function addReportRoutes(app: ApiScope, { internals, limits: { analytics 
       recent: Recent,
     }),
     async ({ query }) => analytics.getClient(query),
+  )
+  app.get(
+    '/reports/incidents',
+    report('listIncidents', 'List the incidents: unusually many refusals', IncidentsSchema, {
+      since: Moment('Only those that were not over before this moment: a day ago unless given.'),
+      until: Moment('Only those that began before this moment. Only together with `since`.'),
+    }),
+    async ({ query }) => {
+      const window = { since: parseBound(query.since), until: parseBound(query.until) }
+      return { incidents: await asInput(() => analytics.getIncidents(window), 'query', 'since') }
+    },
   )
   app.get(
     '/reports/traffic',

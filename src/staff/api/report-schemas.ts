@@ -1,6 +1,7 @@
 /** The schemas of reports and events, in the names of the event log. */
 import Type, { type TProperties } from 'typebox'
 import { HEALTH_CHECKS } from '../../operations/health/health.js'
+import { INCIDENT_STATES } from '../../reports/incidents/incident.js'
 import { ChangeSchema } from './entry-schemas.js'
 
 const Text = Type.String()
@@ -95,6 +96,21 @@ export const ClientSchema = Type.Object({
   }),
   history: Type.Array(ChangeSchema),
   ...Coverage,
+})
+
+export const IncidentsSchema = Type.Object({
+  incidents: listOf({
+    id: Text,
+    scope: Type.String({ description: 'ip:203.0.113.7, user:7, 203.0.113.0/24, or policy:search.' }),
+    from: Moment,
+    to: Type.Union([Moment, Type.Null()], { description: 'Null while refusals go on.' }),
+    state: Type.Enum([...INCIDENT_STATES]),
+    policies: Type.Array(Text),
+    paths: Type.Array(Text),
+    refused: Count,
+    denied: Count,
+    clients: Count,
+  }),
 })
 
 export const TrafficSchema = Type.Object({

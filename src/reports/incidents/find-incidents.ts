@@ -1,0 +1,43 @@
+/** Finds the incidents of a range of hours. */
+import type { LogSnapshot } from '../report.js'
+import { findAttackers } from './find-attackers.js'
+import { findPolicies, hoursForUsual, type PolicyTotal } from './find-policies.js'
+import type { FoundIncident } from './incident.js'
+import { readAttackers } from './read-attackers.js'
+import { type LogHours, openHours } from './read-hours.js'
+import { QUIET_HOURS, usualHours } from './usual.js'
+
+/**
+ * Finds the incidents that reach into the hours from `since` on. An incident is the same whatever the range: where one may
+ * have begun earlier than what is read, more is read.
+ */
+export async function findIncidents(snapshot: LogSnapshot, since: number): Promise<FoundIncident[]> {
+  const earliest = Math.min(...usualHours(since - QUIET_HOURS, Number.NEGATIVE_INFINITY))
+  let hours = await openHours(snapshot, earliest)
+  for (let before = QUIET_HOURS; ; before *= 2) {
+    const from = Math.max(hours.first, since - before)
+    const found = await findFrom(snapshot, hours, from)
+    const reaching = found.filter(({ to }) => to > since)
+    if (from <= hours.first || !reaching.some((incident) => incident.from - from < QUIET_HOURS)) return reaching
+    hours = await openHours(snapshot, earliest - 2 * before)
+  }
+}
+
+async function findFrom(snapshot: LogSnapshot, hours: LogHours, from: number): Promise<FoundIncident[]> {
+  const { present, first } = hours
+  if (from > present) return []
+  const range = Array.from({ length: present + 1 - from }, (_, index) => from + index)
+  const heavy = (await Promise.all(range.map((hour) => hours.heavyClients(hour)))).flat()
+  const rows = await readAttackers(snapshot, heavy, { from, to: present + 1 })
+  const attackers = findAttackers({ heavy, rows, present })
+  const totals = new Map<number, ReadonlyMap<string, PolicyTotal>>()
+  const addTotals = async (some: readonly number[]) => {
+    const missing = some.filter((hour) => !totals.has(hour))
+    const read = await Promise.all(missing.map((hour) => hours.policyTotals(hour)))
+    for (const [index, hour] of missing.entries()) totals.set(hour, read[index] ?? new Map())
+  }
+  await addTotals(range)
+  const facts = { totals, firstHour: first, from, present }
+  await addTotals(hoursForUsual(facts))
+  return [...attackers, ...findPolicies({ ...facts, attackers })]
+}

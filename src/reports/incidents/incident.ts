@@ -1,0 +1,76 @@
+import { createHash } from 'node:crypto'
+import { HOUR_MS } from '../../ground/time/clock.js'
+
+/** Whether refusals go on, whether somebody has acted since they began, or whether they have ended. */
+export const INCIDENT_STATES = ['open', 'acted_on', 'over'] as const
+export type IncidentState = (typeof INCIDENT_STATES)[number]
+
+/** Unusually many refusals that belong together: those of a client, of a network, or of a policy. */
+export interface Incident {
+  /** Made from the scope and the hour in which the incident began: the same in every call, and in every process. */
+  readonly id: string
+  /** A client, as `ip:203.0.113.7` or `user:7`; a network, as `203.0.113.0/24`; or a policy, as `policy:search`. */
+  readonly scope: string
+  /** When it began, in ISO 8601: a whole hour, or a whole minute within the last two hours. */
+  readonly from: string
+  /** When its refusals ended, as `from`; null while they go on. */
+  readonly to: string | null
+  readonly state: IncidentState
+  /** The policies that refused, the most refusals first. */
+  readonly policies: readonly string[]
+  /** At most five paths of its latest refusals, the most frequent first; empty where the log has no rows of them any more. */
+  readonly paths: readonly string[]
+  /** Requests that were over a limit. */
+  readonly refused: number
+  /** Requests that were denied in the same hours: by an override, a ban or the deny list. */
+  readonly denied: number
+  /** The number of clients that were refused. */
+  readonly clients: number
+}
+
+/** How many characters of a hash are an id: 80 bits. */
+const ID_LENGTH = 20
+
+/** Returns the id of the incident of a scope that began in an hour. It tells nobody the client. */
+export function incidentId(scope: string, hour: number): string {
+  return createHash('sha256')
+    .update(JSON.stringify([scope, hour * HOUR_MS]))
+    .digest('hex')
+    .slice(0, ID_LENGTH)
+}
+
+/** The refusals of a client by a policy in one hour, or in one minute. */
+export interface RefusedRow {
+  /** The number of the hour, or the minute, since the epoch. */
+  readonly at: number
+  readonly client: string
+  readonly policy: string
+  readonly refused: number
+  readonly denied: number
+}
+
+/** An incident as it is found from the sums, in whole hours since the epoch; the end is exclusive. */
+export interface FoundIncident {
+  readonly kind: 'client' | 'network' | 'policy'
+  readonly scope: string
+  readonly from: number
+  readonly to: number
+  /** The refusals of its hours; those of a policy have no client. */
+  readonly rows: readonly RefusedRow[]
+  /** Those of its clients in the hour before: they count for no policy. */
+  readonly before: readonly RefusedRow[]
+  /** The refusals of clients in other incidents, which a policy's leave out: the hour and the client. */
+  readonly without: readonly (readonly [hour: number, client: string])[]
+}
+
+/** Groups rows by a name. */
+export function groupBy<Row, Name>(rows: readonly Row[], nameFor: (row: Row) => Name): Map<Name, Row[]> {
+  const groups = new Map<Name, Row[]>()
+  for (const row of rows) {
+    const name = nameFor(row)
+    const group = groups.get(name)
+    if (group === undefined) groups.set(name, [row])
+    else group.push(row)
+  }
+  return groups
+}

@@ -1,0 +1,94 @@
+/** When incidents began and ended: to the minute within the last two hours, otherwise to the hour. */
+import { HOUR_MS, MINUTE_MS } from '../../ground/time/clock.js'
+import { HOUR_SPAN, KEPT_MINUTES } from '../../log/rollups/counting.js'
+import type { LogSnapshot } from '../report.js'
+import { networkFor } from './find-attackers.js'
+import { type FoundIncident, groupBy, type RefusedRow } from './incident.js'
+import { networkRange } from './read-attackers.js'
+import { readClients, readRefusals } from './refusal-sums.js'
+
+/** In milliseconds since the epoch. */
+export interface IncidentTimes {
+  readonly fromMs: number
+  /** Undefined while refusals go on. */
+  readonly toMs: number | undefined
+}
+
+/** The refusals of an incident in the minutes that are known. */
+type Minutes = ReadonlyMap<number, number>
+
+/** Returns the times of an incident, by the minutes that are known from `horizon` on. */
+export function timesOf(found: FoundIncident, minutes: Minutes, nowMs: number): IncidentTimes {
+  const [present, minute] = [Math.floor(nowMs / HOUR_MS), Math.floor(nowMs / MINUTE_MS)]
+  const first = minutesOfHour(minutes, found.from)
+  const refused = sumRefused(found.rows.filter(({ at }) => at === found.from))
+  // Minutes that are older than two hours are gone.
+  const isWhole = first.length > 0 && first.reduce((sum, each) => sum + (minutes.get(each) ?? 0), 0) === refused
+  const fromMs = isWhole ? Math.min(...first) * MINUTE_MS : found.from * HOUR_MS
+  const lastHour = found.to - 1
+  if (lastHour >= present) return { fromMs, toMs: undefined }
+  const last = minutesOfHour(minutes, lastHour)
+  const endMinute = last.length > 0 ? Math.max(...last) + 1 : found.to * HOUR_SPAN
+  const goesOn = endMinute + HOUR_SPAN > minute
+  return { fromMs, toMs: goesOn ? undefined : endMinute * MINUTE_MS }
+}
+
+function minutesOfHour(minutes: Minutes, hour: number): number[] {
+  return [...minutes.keys()].filter((minute) => Math.floor(minute / HOUR_SPAN) === hour)
+}
+
+function sumRefused(rows: readonly RefusedRow[]): number {
+  return rows.reduce((sum, { refused }) => sum + refused, 0)
+}
+
+/** Reads the minutes of incidents that began or ended within the last two hours. */
+export async function readTimes(
+  snapshot: LogSnapshot,
+  incidents: readonly FoundIncident[],
+): Promise<Map<FoundIncident, IncidentTimes>> {
+  const { nowMs, sums } = snapshot
+  const minute = Math.floor(nowMs / MINUTE_MS)
+  const range = { from: Math.max(minute - KEPT_MINUTES, sums.minutesFrom), to: minute + 1 }
+  const recent = incidents.filter(({ to }) => to * HOUR_SPAN > range.from && range.from < range.to)
+  const attackers = recent.filter(({ kind }) => kind !== 'policy')
+  const rows = await readClients(snapshot, 1, range, {
+    clients: attackers.flatMap(({ kind, scope }) => (kind === 'client' ? [scope] : [])),
+    networks: attackers.flatMap(({ kind, scope }) => (kind === 'network' ? [networkRange(`ip:${scope}`)] : [])),
+  })
+  const byClient = groupBy(rows, ({ client }) => client)
+  const byNetwork = groupBy(rows, ({ client }) => networkFor(client))
+  const times = new Map<FoundIncident, IncidentTimes>()
+  for (const incident of incidents) {
+    const { kind, scope } = incident
+    const its = kind === 'client' ? byClient.get(scope) : byNetwork.get(`ip:${scope}`)
+    const minutes =
+      kind === 'policy' && recent.includes(incident) ? await policyMinutes(snapshot, incident, range) : its
+    times.set(incident, timesOf(incident, sumMinutes(minutes ?? []), nowMs))
+  }
+  return times
+}
+
+/** Reads the minutes of a policy, without the clients that are in other incidents. */
+async function policyMinutes(
+  snapshot: LogSnapshot,
+  { rows, without, from, to }: FoundIncident,
+  kept: { readonly from: number; readonly to: number },
+): Promise<RefusedRow[]> {
+  const policy = rows[0]?.policy ?? ''
+  const range = { from: Math.max(kept.from, from * HOUR_SPAN), to: Math.min(kept.to, to * HOUR_SPAN) }
+  const others = new Set(without.map(([hour, client]) => `${hour} ${client}`))
+  const found = await readRefusals(
+    snapshot,
+    1,
+    range,
+    (columns, parameters) => `${columns.policy} = ${parameters.add(policy)}`,
+    false,
+  )
+  return found.filter(({ at, client }) => !others.has(`${Math.floor(at / HOUR_SPAN)} ${client}`))
+}
+
+function sumMinutes(rows: readonly RefusedRow[]): Minutes {
+  const minutes = new Map<number, number>()
+  for (const { at, refused } of rows) if (refused > 0) minutes.set(at, (minutes.get(at) ?? 0) + refused)
+  return minutes
+}

@@ -1,0 +1,90 @@
+/** Reads the paths of incidents from the log. */
+import { HOUR_MS } from '../../ground/time/clock.js'
+import { CLIENT, POLICY } from '../../log/event-sql.js'
+import { busiest, NO_TRAFFIC } from '../breakdown.js'
+import { keysForClient } from '../client-search.js'
+import { Parameters } from '../filter.js'
+import { duringPeriod, TURNED_AWAY_EVENTS } from '../logged-events.js'
+import type { LogSnapshot } from '../report.js'
+import type { FoundIncident } from './incident.js'
+
+const MAX_PATHS = 5
+/** Of a network, the clients with the most refusals. */
+const MAX_CLIENTS = 10
+/** How many of the latest refusals are read: of a key, and of a policy. */
+const PER_KEY = 50
+const PER_POLICY = 500
+/** The most parts of a statement: SQLite takes 500. */
+const MAX_PARTS = 200
+
+/** Selects the latest refusals of an incident. */
+type Part = (parameters: Parameters) => string
+
+/** Reads the most frequent paths among the latest refusals of each incident. */
+export async function readPaths(
+  snapshot: LogSnapshot,
+  incidents: readonly FoundIncident[],
+): Promise<Map<FoundIncident, readonly string[]>> {
+  const parts = incidents.flatMap((incident, index) => partsFor(snapshot, incident, index))
+  const rows: { incident: number; path: string }[] = []
+  for (let start = 0; start < parts.length; start += MAX_PARTS) {
+    const parameters = new Parameters()
+    const some = parts.slice(start, start + MAX_PARTS).map((part) => `SELECT * FROM (${part(parameters)}) AS latest`)
+    rows.push(...(await snapshot.query<(typeof rows)[number]>(some.join(' UNION ALL '), parameters.values)))
+  }
+  return new Map(
+    incidents.map((incident, index) => {
+      const traffic = rows
+        .filter((row) => row.incident === index)
+        .map(({ path }) => ({ ...NO_TRAFFIC, total: 1, path }))
+      const paths = busiest(traffic, ({ path }) => path).map(({ name }) => name)
+      return [incident, paths.slice(0, MAX_PATHS)]
+    }),
+  )
+}
+
+function partsFor(snapshot: LogSnapshot, incident: FoundIncident, index: number): Part[] {
+  const { dialect } = snapshot
+  const { kind, from, to, scope } = incident
+  const table = dialect.table('rate_limit_event')
+  const period = { startMs: from * HOUR_MS, endMs: to * HOUR_MS }
+  const select = (where: string, limit: number) =>
+    `SELECT ${index} AS incident, path FROM ${table} WHERE ${where} ORDER BY "timestamp" DESC LIMIT ${limit}`
+  if (kind === 'policy') {
+    const policy = scope.slice('policy:'.length)
+    return [
+      (parameters) =>
+        select(
+          `${TURNED_AWAY_EVENTS.during} AND outcome <> 'denied' AND ${duringPeriod(dialect, period, parameters)} AND ${POLICY} = ${parameters.add(policy)}`,
+          PER_POLICY,
+        ),
+    ]
+  }
+  return clientsOf(incident).flatMap((client) =>
+    keysForClient(client, policiesOf(incident)).map(
+      (key): Part =>
+        (parameters) =>
+          select(
+            `key = ${parameters.add(key)} AND ${TURNED_AWAY_EVENTS.afterId} AND outcome <> 'denied'
+             AND ${duringPeriod(dialect, period, parameters)} AND ${CLIENT} = ${parameters.add(client)}`,
+            PER_KEY,
+          ),
+    ),
+  )
+}
+
+/** Returns the clients of an incident: those with the most refusals. */
+function clientsOf({ rows }: FoundIncident): string[] {
+  return sumBy(rows, 'client').slice(0, MAX_CLIENTS)
+}
+
+/** Returns the policies of an incident, the most refusals first. */
+export function policiesOf({ rows }: FoundIncident): string[] {
+  return sumBy(rows, 'policy')
+}
+
+function sumBy(rows: FoundIncident['rows'], column: 'client' | 'policy'): string[] {
+  const refused = rows.filter((row) => row.refused > 0)
+  const traffic = refused.map((row) => ({ ...NO_TRAFFIC, total: row.refused, name: row[column] }))
+  return busiest(traffic, ({ name }) => name).map(({ name }) => name)
+}

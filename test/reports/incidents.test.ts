@@ -1,0 +1,333 @@
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { InvalidSettingError } from '../../src/ground/errors.js'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
+import type { RateLimitEvent } from '../../src/log/event.js'
+import { analyticsFor } from '../../src/plugin/analytics.js'
+import { fakeClock } from '../support/clock.js'
+import { forEachDatabase, type TestDatabase } from '../support/databases.js'
+import { logRows } from '../support/log-events.js'
+import { foldRollups } from '../support/rollups.js'
+
+const HOUR_13 = Date.parse('2026-11-24T13:00Z')
+const NOW = HOUR_13 + 30 * MINUTE_MS
+const iso = (ms: number) => new Date(ms).toISOString()
+
+interface Refusals {
+  readonly client: string
+  readonly count: number
+  readonly atMs: number
+  readonly policy?: string
+  readonly path?: string
+  readonly outcome?: RateLimitEvent['outcome']
+}
+
+/** Puts requests that were refused into the log, one after the other within a second. */
+async function refuse(database: TestDatabase['database'], ...all: readonly Refusals[]): Promise<void> {
+  await logRows(
+    database,
+    all.flatMap(({ client, count, atMs, policy = 'default', path = '/', outcome = 'over_limit' }) =>
+      Array.from({ length: count }, () => ({
+        timestampMs: atMs,
+        client,
+        key: policy === 'default' ? client : `rule:${policy}:${client.replace(/^ip:/, '')}`,
+        ruleName: policy === 'default' ? '' : policy,
+        policy,
+        path,
+        outcome,
+        allowed: outcome === 'allowed',
+      })),
+    ),
+  )
+}
+
+forEachDatabase((_provider, open) => {
+  for (const isFolded of [true, false]) {
+    const where = isFolded ? 'from the sums' : 'from events that are in no sum yet'
+    async function openLog(nowMs = NOW) {
+      const clock = fakeClock(nowMs)
+      const opened = await open(clock)
+      const fold = () => (isFolded ? foldRollups(opened.database, clock.now()) : Promise.resolve())
+      return { ...opened, clock, fold, analytics: analyticsFor(opened.database, clock) }
+    }
+
+    test(`${where}: a client with 50 refusals is an incident, and one with 49 is none`, async (t) => {
+      const { database, fold, analytics, close } = await openLog()
+      t.after(close)
+      await refuse(
+        database,
+        { client: 'ip:203.0.113.7', count: 40, atMs: HOUR_13 + 5 * MINUTE_MS, policy: 'search', path: '/search' },
+        { client: 'ip:203.0.113.7', count: 10, atMs: HOUR_13 + 9 * MINUTE_MS, policy: 'login', path: '/login' },
+        { client: 'ip:203.0.113.7', count: 3, atMs: HOUR_13 + 9 * MINUTE_MS, policy: 'override', outcome: 'denied' },
+        { client: 'ip:203.0.113.7', count: 5, atMs: HOUR_13 + 9 * MINUTE_MS, outcome: 'allowed' },
+        { client: 'user:7', count: 49, atMs: HOUR_13 + 5 * MINUTE_MS },
+        { client: 'user:8', count: 60, atMs: HOUR_13 + 5 * MINUTE_MS, outcome: 'denied' },
+        { client: 'user:9', count: 60, atMs: HOUR_13 + 5 * MINUTE_MS, outcome: 'unavailable' },
+      )
+      await fold()
+
+      const [incident, ...others] = await analytics.getIncidents()
+      assert.deepEqual(others, [])
+      assert.deepEqual(incident, {
+        id: incident?.id,
+        scope: 'ip:203.0.113.7',
+        from: iso(HOUR_13 + 5 * MINUTE_MS),
+        to: null,
+        state: 'open',
+        policies: ['search', 'login'],
+        paths: ['/search', '/login'],
+        refused: 50,
+        denied: 3,
+        clients: 1,
+      })
+      assert.match(incident?.id ?? '', /^[0-9a-f]{20}$/)
+    })
+
+    test(`${where}: two heavy clients of a network are its incident, with all its clients`, async (t) => {
+      const { database, fold, analytics, close } = await openLog()
+      t.after(close)
+      await refuse(
+        database,
+        { client: 'ip:203.0.113.7', count: 60, atMs: HOUR_13 },
+        { client: 'ip:203.0.113.8', count: 70, atMs: HOUR_13 - HOUR_MS + 53 * MINUTE_MS },
+        { client: 'ip:203.0.113.9', count: 2, atMs: HOUR_13 },
+        { client: 'ip:203.0.114.9', count: 2, atMs: HOUR_13 },
+        { client: 'ip:2001:db8::5', count: 80, atMs: HOUR_13 },
+        { client: 'ip:2001:db8:0:0:9::1', count: 80, atMs: HOUR_13 },
+        { client: 'ip:2001:db8:0:1::1', count: 55, atMs: HOUR_13 },
+        { client: 'ip:203.0.113.7|user:7', count: 51, atMs: HOUR_13 },
+      )
+      await fold()
+
+      const found = await analytics.getIncidents()
+      assert.deepEqual(
+        found.map(({ scope, from, refused, clients }) => ({ scope, from, refused, clients })),
+        [
+          { scope: '2001:db8::/64', from: iso(HOUR_13), refused: 160, clients: 2 },
+          { scope: '203.0.113.0/24', from: iso(HOUR_13 - 7 * MINUTE_MS), refused: 132, clients: 3 },
+          { scope: 'ip:2001:db8:0:1::1', from: iso(HOUR_13), refused: 55, clients: 1 },
+          { scope: 'ip:203.0.113.7|user:7', from: iso(HOUR_13), refused: 51, clients: 1 },
+        ],
+      )
+    })
+
+    test(`${where}: a policy is an incident by the refusals of clients that are in no other one`, async (t) => {
+      const { database, fold, analytics, close } = await openLog()
+      t.after(close)
+      const many = (policy: string, clients: number, atMs: number) =>
+        Array.from({ length: clients }, (_, index) => ({
+          client: `user:${policy}${index}`,
+          count: 10,
+          atMs,
+          policy,
+          path: `/${policy}`,
+        }))
+      await refuse(
+        database,
+        ...many('search', 25, HOUR_13 + MINUTE_MS),
+        ...many('login', 19, HOUR_13 + MINUTE_MS),
+        // Heavy in this hour: what was refused it an hour before counts for no policy either.
+        { client: 'user:1', count: 300, atMs: HOUR_13 + MINUTE_MS, policy: 'login' },
+        { client: 'user:1', count: 40, atMs: HOUR_13 - 5 * MINUTE_MS, policy: 'export' },
+        ...many('export', 17, HOUR_13 - 5 * MINUTE_MS),
+      )
+      await fold()
+
+      const found = await analytics.getIncidents()
+      assert.deepEqual(
+        found.map(({ scope, from, refused, clients, policies, paths }) => ({
+          scope,
+          from,
+          refused,
+          clients,
+          policies,
+          paths,
+        })),
+        [
+          {
+            scope: 'user:1',
+            from: iso(HOUR_13 + MINUTE_MS),
+            refused: 300,
+            clients: 1,
+            policies: ['login'],
+            paths: ['/'],
+          },
+          {
+            scope: 'policy:search',
+            from: iso(HOUR_13 + MINUTE_MS),
+            refused: 250,
+            clients: 25,
+            policies: ['search'],
+            paths: ['/search'],
+          },
+        ],
+      )
+    })
+
+    test(`${where}: what is usual at this hour is no incident`, async (t) => {
+      const { database, fold, analytics, close } = await openLog()
+      t.after(close)
+      const days = (client: string, counts: readonly number[], policy?: string) =>
+        counts.map((count, index) => ({
+          client,
+          count,
+          atMs: HOUR_13 - (index + 1) * DAY_MS + 5 * MINUTE_MS,
+          ...(policy !== undefined && { policy }),
+        }))
+      await refuse(
+        database,
+        // The median is 20: 100 refusals are five times as many.
+        ...days('user:1', [0, 0, 0, 20, 20, 20, 45]),
+        ...days('user:2', [0, 0, 0, 20, 20, 21, 45]),
+        { client: 'user:1', count: 100, atMs: HOUR_13 },
+        { client: 'user:2', count: 99, atMs: HOUR_13 },
+      )
+      await fold()
+
+      const found = await analytics.getIncidents()
+      assert.deepEqual(
+        found.map(({ scope, refused }) => [scope, refused]),
+        [['user:1', 100]],
+      )
+    })
+
+    test(`${where}: days before the first event of the log say nothing of what is usual`, async (t) => {
+      const { database, fold, analytics, close } = await openLog()
+      t.after(close)
+      await refuse(
+        database,
+        { client: 'user:1', count: 20, atMs: HOUR_13 - DAY_MS },
+        { client: 'user:1', count: 20, atMs: HOUR_13 - 2 * DAY_MS },
+        { client: 'user:1', count: 99, atMs: HOUR_13 },
+        { client: 'user:2', count: 50, atMs: HOUR_13 },
+      )
+      await fold()
+
+      const found = await analytics.getIncidents()
+      assert.deepEqual(
+        found.map(({ scope }) => scope),
+        ['user:2'],
+      )
+    })
+
+    test(`${where}: an incident lasts until an hour without refusals, and keeps its id`, async (t) => {
+      const { database, fold, analytics, clock, close } = await openLog(HOUR_13 + 20 * MINUTE_MS)
+      t.after(close)
+      const start = HOUR_13 - 7 * MINUTE_MS
+      await refuse(database, { client: 'user:1', count: 60, atMs: start })
+      await fold()
+      const [first] = await analytics.getIncidents()
+      assert.deepEqual([first?.from, first?.to, first?.state], [iso(start), null, 'open'])
+
+      // One refusal in the next hour, and then none.
+      await refuse(database, { client: 'user:1', count: 1, atMs: HOUR_13 + 21 * MINUTE_MS })
+      clock.advance(60 * MINUTE_MS)
+      await fold()
+      const [second] = await analytics.getIncidents()
+      assert.deepEqual([second?.id, second?.to, second?.refused], [first?.id, null, 61])
+
+      clock.advance(2 * MINUTE_MS)
+      const [third] = await analytics.getIncidents()
+      assert.deepEqual(
+        [third?.id, third?.from, third?.to, third?.state],
+        [first?.id, iso(start), iso(HOUR_13 + 22 * MINUTE_MS), 'over'],
+      )
+
+      clock.advance(3 * HOUR_MS)
+      const [later] = await analytics.getIncidents()
+      assert.deepEqual([later?.id, later?.from, later?.to], [first?.id, iso(HOUR_13 - HOUR_MS), iso(HOUR_13 + HOUR_MS)])
+
+      // What comes back later is another one.
+      await refuse(database, { client: 'user:1', count: 60, atMs: HOUR_13 + 4 * HOUR_MS })
+      await fold()
+      const ids = (await analytics.getIncidents()).map(({ id, state }) => [id === first?.id, state])
+      assert.deepEqual(ids, [
+        [false, 'open'],
+        [true, 'over'],
+      ])
+    })
+
+    test(`${where}: an incident is the same in every window that it reaches into`, async (t) => {
+      const { database, fold, analytics, close } = await openLog()
+      t.after(close)
+      const start = HOUR_13 - 5 * DAY_MS
+      const hours = Array.from({ length: 5 * 24 + 1 }, (_, hour) => start + hour * HOUR_MS)
+      await refuse(
+        database,
+        { client: 'user:9', count: 1, atMs: start - 20 * DAY_MS },
+        ...hours.map((atMs, index) => ({ client: 'user:1', count: index % 20 === 0 ? 60 + index * 5 : 2, atMs })),
+      )
+      await fold()
+
+      const whole = await analytics.getIncidents({ since: start - DAY_MS })
+      const windows = [{ since: NOW - MINUTE_MS }, { days: 1 }, { days: 3 }]
+      assert.equal(whole.length, 1)
+      for (const window of windows) assert.deepEqual(await analytics.getIncidents(window), whole)
+      const past = { since: start + DAY_MS, until: start + 2 * DAY_MS }
+      assert.deepEqual(await analytics.getIncidents(past), whole)
+      assert.deepEqual(await analytics.getIncidents({ since: start - 9 * DAY_MS, until: start }), [])
+    })
+  }
+
+  test('an override or an edit of the policy since it began is what was done about it', async (t) => {
+    const clock = fakeClock(NOW)
+    const { database, client, close } = await open(clock)
+    t.after(close)
+    const analytics = analyticsFor(database, clock)
+    await client.rateLimitRule.create({ data: { name: 'search', pathPattern: '/search', rate: '5/m' } })
+    await refuse(
+      database,
+      { client: 'ip:203.0.113.7', count: 60, atMs: HOUR_13 },
+      { client: 'ip:198.51.100.1', count: 60, atMs: HOUR_13 },
+      { client: 'ip:198.51.100.2', count: 60, atMs: HOUR_13 },
+      { client: 'user:1', count: 60, atMs: HOUR_13 },
+      { client: 'user:2', count: 60, atMs: HOUR_13, policy: 'search' },
+    )
+    const changeAt = async (atMs: number) =>
+      database.execute(
+        `UPDATE ${database.dialect.table('rate_limit_change')} SET changed_at = ${database.dialect.fromMs('$1')}`,
+        [atMs],
+      )
+    const actedOn = async () =>
+      (await analytics.getIncidents()).flatMap(({ scope, state }) => (state === 'acted_on' ? [scope] : [])).sort()
+    for (const name of ['203.0.113.0/28', '198.51.100.2', 'user:1']) {
+      await client.rateLimitOverride.create({ data: { client: name, effect: 'deny' } })
+    }
+    await changeAt(HOUR_13 - MINUTE_MS)
+    assert.deepEqual(await actedOn(), [])
+
+    await changeAt(HOUR_13 + MINUTE_MS)
+    assert.deepEqual(await actedOn(), ['198.51.100.0/24', 'ip:203.0.113.7', 'user:1', 'user:2'])
+    clock.advance(3 * HOUR_MS)
+    assert.deepEqual(await actedOn(), [])
+  })
+
+  test('names of clients and policies are only ever text', async (t) => {
+    const clock = fakeClock(NOW)
+    const { database, close } = await open(clock)
+    t.after(close)
+    const hostile = [
+      `key:'; DROP TABLE x; --`,
+      'key:ip:203.0.113.0/24',
+      'ip:not-an-address',
+      'ip:1.2.3.4%\u{1f600}',
+      'key:|\\',
+    ]
+    await refuse(
+      database,
+      ...hostile.map((client) => ({ client, count: 50, atMs: HOUR_13 })),
+      ...hostile.map((client) => ({ client: '', count: 200, atMs: HOUR_13, policy: `policy ${client}` })),
+    )
+    const scopes = (await analyticsFor(database, clock).getIncidents()).map(({ scope }) => scope)
+    assert.deepEqual(scopes.toSorted(), [...hostile, ...hostile.map((client) => `policy:policy ${client}`)].toSorted())
+  })
+
+  test('a window that ends before it begins is refused', async (t) => {
+    const { database, close } = await open()
+    t.after(close)
+    const analytics = analyticsFor(database, fakeClock())
+    for (const options of [{ until: 5 }, { since: 5, until: 5 }, { since: 'yesterday' }, { days: 0 }]) {
+      await assert.rejects(analytics.getIncidents(options), InvalidSettingError)
+    }
+  })
+})
