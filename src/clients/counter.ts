@@ -24,7 +24,7 @@ const VALUE_MARK = '~'
 const CLIENT = /^(?:all$|(?:ip|user|route|key|header|cookie):)/
 
 /** The limits of the staff pages and the API. */
-const STAFF_LIMITS = ['refusal', 'token', 'sign-in', 'sign-in-account', 'sign-in-browser'] as const
+const STAFF_LIMITS = ['refusal', 'token', 'sign-in', 'sign-in-account', 'sign-in-browser', 'alert-test'] as const
 const STAFF_COUNTER = new RegExp(`^(?:[\\w.-]{1,50}\\|)?staff-(?:${STAFF_LIMITS.join('|')})\\|`)
 
 /** The names of limits. */

@@ -16,6 +16,7 @@ import { toRateText } from '../limiter/rate.js'
 import { StoredCounters } from '../limiter/stores/sql/stored-counters.js'
 import type { Store } from '../limiter/stores/store.js'
 import type { EventLog } from '../log/event-log.js'
+import { sharedJobName } from '../operations/schedule/schedule-options.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
 import type { Analytics } from './analytics-interface.js'
 import type { OpenDatabase } from './client/client.js'
@@ -122,6 +123,8 @@ export function createInternals(
     clock: settings.clock,
     switches: settings,
     privacy: settings.privacy,
+    alerts: settings.alerts,
+    alertJob: findAlertJob(settings),
     mounts: { dashboards: [], panels: [], apis: [] },
     eventStats: () => events.stats(),
     countsByUser: (ruleName) => {
@@ -149,6 +152,12 @@ export function createInternals(
     routedPath: createRoutedPath(router),
     countedAddress: (request) => addresses.client(request).client.counted,
   }
+}
+
+function findAlertJob({ enabled, schedule, namespace }: Settings): Internals['alertJob'] {
+  const job = schedule?.jobs.find(({ name }) => name === 'alerts')
+  if (!enabled || job === undefined) return undefined
+  return { name: sharedJobName(job.name, namespace), nextRun: job.nextRun }
 }
 
 function findOverride(current: CurrentSnapshot, client: string, nowMs: number): InForce | undefined {

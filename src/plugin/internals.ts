@@ -9,6 +9,8 @@ import type { Algorithm } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
 import type { StoredCounters } from '../limiter/stores/sql/stored-counters.js'
 import type { EventLogStats } from '../log/event-log-state.js'
+import type { AlertSettings } from '../operations/alerts/alert-settings.js'
+import type { NextRun } from '../operations/schedule/schedule-options.js'
 
 /** The features that are on in this process, so that the pages can name those that are off. */
 export interface Switches {
@@ -55,6 +57,13 @@ export interface InForce {
   readonly expiresAtMs: number | null
 }
 
+/** A job of this process's schedule. */
+export interface ScheduledJob {
+  /** The name in the database, which other apps do not have. */
+  readonly name: string
+  readonly nextRun: NextRun
+}
+
 /** The parts of the plugin that the staff routes need. */
 export interface Internals {
   readonly database: Database
@@ -65,6 +74,9 @@ export interface Internals {
   readonly switches: Switches
   /** How addresses are stored; undefined where they are stored in full. */
   readonly privacy: AddressPrivacy | undefined
+  readonly alerts: AlertSettings
+  /** The alerts that this process sends by itself; undefined where it does not. */
+  readonly alertJob: ScheduledJob | undefined
   readonly mounts: StaffMounts
   /** Closes something when the app closes, within the time that all of the plugin has. */
   closeWithPlugin(name: string, close: () => Promise<void>): void

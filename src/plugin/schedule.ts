@@ -5,7 +5,7 @@ import { cleanupState } from '../limiter/stores/sql/state-cleanup.js'
 import { cleanupOldEvents } from '../log/rollups/retention.js'
 import type { AlertResult } from '../operations/alerts/send-alerts.js'
 import { JobLeases } from '../operations/schedule/job-leases.js'
-import type { JobName } from '../operations/schedule/schedule-options.js'
+import { type JobName, sharedJobName } from '../operations/schedule/schedule-options.js'
 import { type Job, Scheduler } from '../operations/schedule/scheduler.js'
 import type { Analytics } from './analytics-interface.js'
 import type { OpenDatabase } from './client/client.js'
@@ -32,7 +32,7 @@ export function createScheduler(
     },
   }
   const jobs = schedule.jobs.map(({ name, nextRun }) => ({
-    name: sharedName(name, settings),
+    name: sharedJobName(name, settings.namespace),
     nextRun,
     run: work[name],
   }))
@@ -41,12 +41,7 @@ export function createScheduler(
 
 /** Returns the names of this app's jobs in the database. */
 export function jobNames(settings: Settings): string[] {
-  return (settings.schedule?.jobs ?? []).map(({ name }) => sharedName(name, settings))
-}
-
-/** Adds the namespace: apps that only share the database each run their own jobs. */
-function sharedName(name: JobName, { namespace }: Settings): string {
-  return namespace === undefined ? name : `${name}@${namespace}`
+  return (settings.schedule?.jobs ?? []).map(({ name }) => sharedJobName(name, settings.namespace))
 }
 
 function failuresFor({ channels }: AlertResult): string | null {

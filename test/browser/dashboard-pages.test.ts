@@ -69,6 +69,7 @@ const SCENES: readonly (AppOptions & { readonly scenes: readonly Scene[] })[] = 
       { name: 'filtered events', path: 'events.html?client=203.0.113.0/24&outcome=refused&since=2026-01-14' },
       { name: 'events that there are not', path: 'events.html?client=user:99' },
       { name: 'a filter of events that is wrong', path: 'events.html?since=yesterday&until=x' },
+      { name: 'alerts without a channel', path: 'alerts.html' },
       { name: 'the form that explains', path: 'explain.html' },
       { name: 'an explanation without an address', path: 'explain.html?path=/auth/login&user=9' },
       { name: 'a request that cannot be explained', path: 'explain.html?path=/&ip=nowhere' },
@@ -118,6 +119,26 @@ const SCENES: readonly (AppOptions & { readonly scenes: readonly Scene[] })[] = 
           await page.getByRole('button', { name: 'For ever' }).click()
           await page.getByText('The block decides first').waitFor()
           await page.getByText('Change it').click()
+        },
+      },
+    ],
+  },
+  {
+    staff: ALICE,
+    plugin: {
+      alertEmails: [`ops@${'w'.repeat(200)}.example.com`],
+      defaultFromEmail: 'alerts@example.com',
+      alertWebhook: 'http://127.0.0.1:1/hook',
+      alertWebhookFormat: 'pagerduty',
+      alertRoutingKey: 'R'.repeat(32),
+    },
+    scenes: [
+      {
+        name: 'alerts whose channels fail',
+        path: 'alerts.html',
+        act: async (page) => {
+          await page.getByRole('button', { name: 'Send a test message' }).click()
+          await page.getByRole('alert').waitFor()
         },
       },
     ],

@@ -14,6 +14,7 @@ const PAGES = [
   `offender.html?key=${CLIENT}`,
   'rules.html',
   'explain.html?path=/',
+  'alerts.html',
 ]
 /** Half an hour off, so that no hour of the chart is one of theirs. */
 const KOLKATA = { timezoneId: 'Asia/Kolkata' }

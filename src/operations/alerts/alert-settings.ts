@@ -15,7 +15,7 @@ import { SECOND_MS } from '../../ground/time/clock.js'
 import { isSender, MAIL_ADDRESS, type Mailer } from './mailer.js'
 import { parsePublicUrl } from './message.js'
 import { parseWebhookSecret, webhookUrl } from './webhook.js'
-import type { WebhookFormat } from './webhook-body.js'
+import type { WebhookFormat } from './webhook-format.js'
 
 /** The settings of alerts, as options. */
 export interface AlertSettingOptions {

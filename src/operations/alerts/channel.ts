@@ -1,3 +1,6 @@
+import { createHash } from 'node:crypto'
+import { errorMessage } from '../../ground/errors.js'
+import type { FactsMessage } from './facts-message.js'
 import type { AlertMessage } from './message.js'
 
 /** The outcome of sending one message. */
@@ -16,7 +19,17 @@ export interface AlertChannel {
   /** The recipients, for the memory; of any length, and never shown. */
   readonly target: string
   /** Ends within a time limit of its own. A rejection counts like a delivery with an `error`. */
-  send(message: AlertMessage): Promise<Delivery>
+  send(message: AlertMessage | FactsMessage): Promise<Delivery>
+}
+
+/**
+ * Returns the identity of a channel's recipients, which reveals no secret.
+ *
+ * @param scope what else makes a subscription of its own, such as a threshold
+ */
+export function subscriptionOf({ name, target }: AlertChannel, ...scope: number[]): string {
+  const hash = createHash('sha256').update(JSON.stringify([target, ...scope]))
+  return `${name}:${hash.digest('hex')}`
 }
 
 /** Time limits for external systems, in milliseconds. */
@@ -24,6 +37,15 @@ export interface AlertTimes {
   readonly webhookTimeoutMs: number
   readonly webhookRetryMs: number
   readonly emailTimeoutMs: number
+}
+
+/** Sends a message. A failure of any kind is an outcome. */
+export async function deliver(channel: AlertChannel, message: AlertMessage | FactsMessage): Promise<Delivery> {
+  try {
+    return await channel.send(message)
+  } catch (error) {
+    return { delivered: false, error: errorMessage(error) }
+  }
 }
 
 export const ALERT_TIMES: AlertTimes = {

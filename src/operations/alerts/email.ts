@@ -1,6 +1,7 @@
 import { readFile } from 'node:fs/promises'
 import { packagePath } from '../../ground/package-root.js'
 import { type AlertChannel, type AlertTimes, type Delivery, inTime } from './channel.js'
+import type { FactsMessage } from './facts-message.js'
 import { MAIL_ADDRESS, type Mailer, type MailMessage, mailErrorLine, withMailer } from './mailer.js'
 import { type AlertMessage, listedKeys, listOffenders, toSentence, toTitle } from './message.js'
 
@@ -13,9 +14,9 @@ interface EmailOptions {
   readonly mailer: Mailer | undefined
 }
 
-/** Creates the channel that sends one mail per run. Recipients do not see each other. */
+/** Creates the channel that sends mails. Recipients do not see each other. */
 export function createEmailChannel(options: EmailOptions, { emailTimeoutMs }: AlertTimes): AlertChannel {
-  async function send(message: AlertMessage): Promise<Delivery> {
+  async function send(message: AlertMessage | FactsMessage): Promise<Delivery> {
     const problem = findEmailProblem(options)
     if (problem !== undefined) return { delivered: false, error: problem }
     try {
@@ -43,7 +44,7 @@ export function findEmailProblem({ to, from, smtpUrl, mailer }: EmailOptions): s
   return undefined
 }
 
-async function createMail({ to, from = '' }: EmailOptions, message: AlertMessage): Promise<MailMessage> {
+async function createMail({ to, from = '' }: EmailOptions, message: AlertMessage | FactsMessage): Promise<MailMessage> {
   const [first = '', ...others] = to
   return {
     ...(await renderEmail(message)),
@@ -77,19 +78,28 @@ interface EmailText {
 
 type Render = (context: object) => string
 
-let templates: Promise<{ text: Render; html: Render }> | undefined
+/** A mail in text and in HTML, as its template. */
+interface Template {
+  readonly text: Render
+  readonly html: Render
+}
+
+const readAlert = readOnce('alert')
+const readFacts = readOnce('alert-facts')
 
 /** Renders a message as a mail. */
-async function renderEmail(message: AlertMessage): Promise<EmailText> {
-  templates ??= readTemplates().catch((error: unknown) => {
-    templates = undefined
-    throw error
-  })
-  const { text, html } = await templates
-  const title = toTitle(message)
+async function renderEmail(message: AlertMessage | FactsMessage): Promise<EmailText> {
+  const isFacts = 'facts' in message
+  const { text, html } = await (isFacts ? readFacts : readAlert)()
+  const title = isFacts ? message.title : toTitle(message)
+  const context = isFacts ? message : offendersContext(message, title)
+  return { subject: `[fastify-smart-ratelimit] ${title}`, text: text(context), html: html(context) }
+}
+
+function offendersContext(message: AlertMessage, title: string) {
   const offenders = listOffenders(message, MAX_LINES)
   const resolved = listedKeys(message.resolved, MAX_LINES)
-  const context = {
+  return {
     title,
     sentence: toSentence(message),
     threshold: message.threshold,
@@ -99,14 +109,25 @@ async function renderEmail(message: AlertMessage): Promise<EmailText> {
     resolved: resolved.lines,
     more_resolved: resolved.more,
   }
-  return { subject: `[fastify-smart-ratelimit] ${title}`, text: text(context), html: html(context) }
 }
 
-async function readTemplates(): Promise<{ text: Render; html: Render }> {
+/** Returns a function that reads a template with its first call, and again after a failure. */
+function readOnce(name: string): () => Promise<Template> {
+  let template: Promise<Template> | undefined
+  return () => {
+    template ??= readTemplate(name).catch((error: unknown) => {
+      template = undefined
+      throw error
+    })
+    return template
+  }
+}
+
+async function readTemplate(name: string): Promise<Template> {
   const { default: Handlebars } = await import('handlebars')
   // A separate instance, so that the helpers of a host do not affect the mails.
   const handlebars = Handlebars.create()
-  const read = (name: string) => readFile(packagePath('templates', name), 'utf8')
-  const [text, html] = await Promise.all([read('alert.txt.hbs'), read('alert.html.hbs')])
+  const read = (format: string) => readFile(packagePath('templates', `${name}.${format}.hbs`), 'utf8')
+  const [text, html] = await Promise.all([read('txt'), read('html')])
   return { text: handlebars.compile(text, { noEscape: true }), html: handlebars.compile(html) }
 }

@@ -1,10 +1,9 @@
-import { createHash } from 'node:crypto'
 import type { Database } from '../../database/database.js'
 import { errorMessage } from '../../ground/errors.js'
 import type { Clock } from '../../ground/time/clock.js'
 import { AlertMemory, type Claim } from './alert-memory.js'
 import type { AlertSettings } from './alert-settings.js'
-import type { AlertChannel, Delivery } from './channel.js'
+import { type AlertChannel, deliver, subscriptionOf } from './channel.js'
 import type { Found } from './evaluate.js'
 
 /** The outcome of one channel. */
@@ -42,7 +41,7 @@ export async function notifyChannel(
   run: AlertRun,
   dependencies: NotifyDependencies,
 ): Promise<ChannelOutcome | undefined> {
-  const watch = watchFor(channel, run)
+  const watch = subscriptionOf(channel, run.threshold, run.days)
   const claim = await createClaim(watch, run, dependencies)
   const { offenders, resolved, remaining } = claim
   if (offenders.length + resolved.length === 0) {
@@ -51,9 +50,7 @@ export async function notifyChannel(
   const { threshold, days } = run
   const { publicUrl } = dependencies.settings
   const message = { watch, threshold, days, offenders, resolved, remaining, publicUrl }
-  const { delivered, isEmpty, error } = await channel
-    .send(message)
-    .catch((failure: unknown): Delivery => ({ delivered: false, error: errorMessage(failure) }))
+  const { delivered, isEmpty, error } = await deliver(channel, message)
   await claim.settle(delivered).catch((failure: unknown) => {
     const reason = errorMessage(failure)
     dependencies.log.error({ err: failure }, `Rate limit alerts: the sent alert could not be stored: ${reason}`)
@@ -93,11 +90,4 @@ async function createClaim(
     )
     return everything
   }
-}
-
-/** Returns a hash of recipients, threshold and window, each of which has a memory of its own. It reveals no secret. */
-function watchFor({ name, target }: AlertChannel, { threshold, days }: AlertRun): string {
-  return `${name}:${createHash('sha256')
-    .update(JSON.stringify([target, threshold, days]))
-    .digest('hex')}`
 }

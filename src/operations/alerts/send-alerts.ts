@@ -1,8 +1,8 @@
 import type { Offender } from '../../reports/ranking.js'
-import { ALERT_TIMES, type AlertChannel, type AlertTimes } from './channel.js'
-import { createEmailChannel } from './email.js'
+import { recordRuns } from './alert-runs.js'
+import type { AlertChannel, AlertTimes } from './channel.js'
+import { createChannels, listChannels } from './channels.js'
 import { type AlertRun, type ChannelOutcome, type NotifyDependencies, notifyChannel } from './notify.js'
-import { createWebhookChannel } from './webhook.js'
 
 /** The most offenders that one run reads. A longer list would not help a reader. */
 export const MAX_ALERTED = 10_000
@@ -54,11 +54,16 @@ export async function sendOffenderAlerts(
   const run: AlertRun = { threshold, days, offenders, isComplete: offenders.length < MAX_ALERTED }
   const { settings } = dependencies
   const recipients = emailTo === undefined ? settings.emails : [emailTo].flat()
-  const url = webhookUrl ?? settings.webhook
-  const [email, webhook] = await Promise.all([
-    recipients.length > 0 ? notifyChannel(emailChannel(dependencies, recipients), run, dependencies) : undefined,
-    url === undefined ? undefined : notifyChannel(webhookChannel(dependencies, url), run, dependencies),
-  ])
+  const channels = createChannels(dependencies, { emails: recipients, webhook: webhookUrl ?? settings.webhook })
+  const outcomes = new Map<AlertChannel, ChannelOutcome | undefined>()
+  await Promise.all(
+    listChannels(channels).map(async (channel) => {
+      outcomes.set(channel, await notifyChannel(channel, run, dependencies))
+    }),
+  )
+  await recordRuns(dependencies, 'offenders', toRuns(outcomes, offenders.length))
+  const email = channels.email && outcomes.get(channels.email)
+  const webhook = channels.webhook && outcomes.get(channels.webhook)
   return {
     enabled: true,
     threshold,
@@ -71,12 +76,10 @@ export async function sendOffenderAlerts(
   }
 }
 
-function emailChannel({ settings, times = ALERT_TIMES }: AlertDependencies, to: readonly string[]): AlertChannel {
-  const { from, smtpUrl, mailer } = settings
-  return createEmailChannel({ to, from, smtpUrl, mailer }, times)
-}
-
-function webhookChannel({ settings, clock, times = ALERT_TIMES }: AlertDependencies, url: string): AlertChannel {
-  const { webhookFormat: format, routingKey, webhookKeys: keys, blockPrivateNetworks } = settings
-  return createWebhookChannel({ url, format, routingKey, keys, blockPrivateNetworks }, clock, times)
+function toRuns(outcomes: ReadonlyMap<AlertChannel, ChannelOutcome | undefined>, found: number) {
+  return Array.from(outcomes, ([channel, { sent = false, quiet = 0, resolved = 0, error } = {}]) => ({
+    channel,
+    told: sent ? found - quiet + resolved : 0,
+    error,
+  }))
 }

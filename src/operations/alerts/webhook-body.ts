@@ -1,4 +1,6 @@
 import type { Offender } from '../../reports/ranking.js'
+import { toFactsBody } from './facts-body.js'
+import type { FactsMessage } from './facts-message.js'
 import {
   type AlertMessage,
   clientLink,
@@ -10,6 +12,7 @@ import {
   toSentence,
   toTitle,
 } from './message.js'
+import { GREEN, RED, type WebhookFormat } from './webhook-format.js'
 
 /** The documented maximum: receivers may refuse more. */
 const MAX_JSON_BYTES = 20_000
@@ -21,16 +24,18 @@ const DISCORD_LENGTH = 4_096
 const LINKS = '\nOpen'
 /** PagerDuty takes 512 kB for an event. */
 const PAGER_LINES = 100
-/** Discord wants a number: the red, and the green, of the staff pages. */
-const RED = 0xb42318
-const GREEN = 0x067647
 
 /**
  * Returns the body to send to a receiver; undefined where the format has no use for the message.
  *
  * Clients write the keys: where a format has markup, the keys are placed where it is not interpreted.
  */
-export function toWebhookBody(message: AlertMessage, format: WebhookFormat, routingKey = ''): string | undefined {
+export function toWebhookBody(
+  message: AlertMessage | FactsMessage,
+  format: WebhookFormat,
+  routingKey = '',
+): string | undefined {
+  if ('facts' in message) return toFactsBody(message, format, routingKey)
   if (format === 'json') return jsonBody(message)
   if (format === 'slack') return JSON.stringify(slackBody(message))
   if (format === 'teams') return JSON.stringify(teamsBody(message))
@@ -170,8 +175,3 @@ function pagerDutyEvent(message: AlertMessage, routingKey: string): object | und
     },
   }
 }
-
-/** The formats of webhooks: the documented JSON of this package, or that of a chat or paging system. */
-export const WEBHOOK_FORMATS = ['json', 'slack', 'teams', 'discord', 'pagerduty'] as const
-
-export type WebhookFormat = (typeof WEBHOOK_FORMATS)[number]

@@ -7,9 +7,11 @@ import { errorCode } from '../../ground/errors.js'
 import { readableUrl } from '../../ground/readable-url.js'
 import type { Clock } from '../../ground/time/clock.js'
 import type { AlertChannel, AlertTimes, Delivery } from './channel.js'
+import type { FactsMessage } from './facts-message.js'
 import type { AlertMessage } from './message.js'
 import { isPrivateHost, lookupPublic, PrivateNetworkError } from './public-address.js'
-import { toWebhookBody, type WebhookFormat } from './webhook-body.js'
+import { toWebhookBody } from './webhook-body.js'
+import type { WebhookFormat } from './webhook-format.js'
 
 interface WebhookOptions {
   readonly url: string
@@ -23,9 +25,9 @@ interface WebhookOptions {
 /** The status of an answer, whose body is not read, or a failure. */
 type Answer = { readonly status: number } | { readonly failure: 'late' | 'private' | 'network'; readonly code: string }
 
-/** Creates the channel that posts one message per run. Errors omit the URL, which is a secret. */
+/** Creates the channel that posts to a webhook. Errors omit the URL, which is a secret. */
 export function createWebhookChannel(options: WebhookOptions, clock: Clock, times: AlertTimes): AlertChannel {
-  async function send(message: AlertMessage): Promise<Delivery> {
+  async function send(message: AlertMessage | FactsMessage): Promise<Delivery> {
     const url = webhookUrl(options.url)
     if (url === undefined) return { delivered: false, error: 'its address is no URL: give one of http or https' }
     if (options.blockPrivateNetworks && isPrivateHost(url.hostname)) {

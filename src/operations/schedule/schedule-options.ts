@@ -18,6 +18,11 @@ export const JOB_NAMES = ['alerts', 'cleanup', 'pruneEvents'] as const
 
 export type JobName = (typeof JOB_NAMES)[number]
 
+/** Returns the name of a job in the database: apps of other namespaces that only share it run their own jobs. */
+export function sharedJobName(name: JobName, namespace: string | undefined): string {
+  return namespace === undefined ? name : `${name}@${namespace}`
+}
+
 /** Returns the first moment of a schedule after another one; milliseconds since the epoch. */
 export type NextRun = (afterMs: number) => number
 

@@ -7,7 +7,7 @@ import { ADDRESS_FORMS } from '../../clients/address-privacy.js'
 import { NAMESPACE, NAMESPACE_ALLOWED } from '../../ground/storable.js'
 import { HEADER_VARIANTS } from '../../http/headers.js'
 import { STORE_ERROR_ACTIONS } from '../../limiter/fallback.js'
-import { WEBHOOK_FORMATS } from '../../operations/alerts/webhook-body.js'
+import { WEBHOOK_FORMATS } from '../../operations/alerts/webhook-format.js'
 
 export const flag = Type.Boolean({ description: 'true or false' })
 export const text = Type.String({ description: 'a text' })

@@ -23,6 +23,7 @@ import { fromDatabase } from '../shell/staff-errors.js'
 import { actorWith } from '../shell/staff-member.js'
 import { staffRoute } from '../shell/staff-routes.js'
 import { registerActionRoutes } from './action-routes.js'
+import { registerAlertRoutes } from './alerts/alert-routes.js'
 import { registerChangeRoutes } from './changes/change-routes.js'
 import { createQuickActions } from './client-offer.js'
 import { registerClientRoutes } from './client-routes.js'
@@ -178,6 +179,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   registerExchangeRoutes(routes)
   registerTokenRoutes(routes)
   registerCounterRoutes(routes)
+  registerAlertRoutes(routes)
   app.get('/', staffRoute('dashboard'), showDashboard)
   app.get('/live.js', staffRoute('live-script'), sendScript)
   app.get('/offenders.csv', staffRoute('offenders-csv'), sendOffendersCsv)

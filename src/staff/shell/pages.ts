@@ -55,6 +55,7 @@ const PAGE_NAMES = [
   'exchange',
   'tokens',
   'counters',
+  'alerts',
   'entry-form',
   'sign-in',
   'error',

@@ -24,6 +24,7 @@ export const RIGHTS = {
     about: 'create, change, end and import overrides, and revert their changes',
   },
   resetCounters: { from: 'operator', about: 'reset counters' },
+  testAlerts: { from: 'operator', about: 'send test messages through the channels of alerts' },
   switchRules: { from: 'operator', about: 'switch rules on and off' },
   writeRules: { from: 'admin', about: 'create, change, delete and import rules, and revert their changes' },
   writeTokens: { from: 'admin', about: 'see, create and revoke tokens of the API' },

@@ -1,6 +1,6 @@
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { createClient } from '../../clients/client.js'
+import { createClient, EVERYBODY } from '../../clients/client.js'
 import { staffCounter } from '../../clients/counter.js'
 import { MINUTE_MS } from '../../ground/time/clock.js'
 import { type Policy, retryAfterSeconds } from '../../limiter/algorithm.js'
@@ -15,6 +15,8 @@ const REFUSALS: Policy = { algorithm: 'fixed_window', limit: 60, periodMs: MINUT
 const SIGN_INS: Policy = { algorithm: 'fixed_window', limit: 10, periodMs: 5 * MINUTE_MS }
 /** The limit of an account over all addresses: more than ten addresses guess no faster. */
 const SIGN_INS_OF_ACCOUNT: Policy = { ...SIGN_INS, limit: 100 }
+/** Recipients are not to be flooded, nor pages to be kept waiting for a mail server. */
+const ALERT_TESTS: Policy = { algorithm: 'fixed_window', limit: 5, periodMs: 5 * MINUTE_MS }
 /** Verifying a password takes a core 0.2 s, and 32 MiB: the last in the queue waits for two seconds. */
 const MOST_QUEUED = 8
 
@@ -59,6 +61,15 @@ export async function countSignIn(
 export function countFailedToken(internals: Internals, request: FastifyRequest, reply: FastifyReply): Promise<void> {
   const key = staffCounter('token', internals.countedAddress(request))
   return spend(internals, reply, key, SIGN_INS, 'Too many requests with a wrong token')
+}
+
+/**
+ * Counts a test message of alerts, whoever sends it.
+ *
+ * @throws TooManyAttemptsError when there were too many already
+ */
+export function countAlertTest(internals: Internals, reply: FastifyReply): Promise<void> {
+  return spend(internals, reply, staffCounter('alert-test', EVERYBODY), ALERT_TESTS, 'Too many test messages')
 }
 
 /** A process verifies one password at a time per queue, with one queue for known browsers and one for others. */

@@ -33,6 +33,7 @@ const STAFF_ROUTES = {
   exchange: 'exchange.html',
   export: null,
   counters: 'counters.html',
+  alerts: 'alerts.html',
   tokens: 'tokens.html',
   'sign-in': null,
   'sign-out': null,

@@ -721,6 +721,18 @@ CREATE TABLE "rate_limit_alert" (
 );
 
 -- CreateTable
+CREATE TABLE "rate_limit_alert_run" (
+    "channel" VARCHAR(80) NOT NULL,
+    "kind" VARCHAR(20) NOT NULL,
+    "ran_at" TIMESTAMPTZ(3) NOT NULL,
+    "sent_at" TIMESTAMPTZ(3),
+    "told" INTEGER NOT NULL DEFAULT 0,
+    "error" TEXT,
+
+    CONSTRAINT "rate_limit_alert_run_pkey" PRIMARY KEY ("channel","kind")
+);
+
+-- CreateTable
 CREATE TABLE "rate_limit_job" (
     "name" VARCHAR(100) NOT NULL,
     "due_at" TIMESTAMPTZ(3) NOT NULL,

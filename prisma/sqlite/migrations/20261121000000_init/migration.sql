@@ -656,6 +656,18 @@ CREATE TABLE "rate_limit_alert" (
 );
 
 -- CreateTable
+CREATE TABLE "rate_limit_alert_run" (
+    "channel" TEXT NOT NULL,
+    "kind" TEXT NOT NULL,
+    "ran_at" DATETIME NOT NULL,
+    "sent_at" DATETIME,
+    "told" INTEGER NOT NULL DEFAULT 0,
+    "error" TEXT,
+
+    PRIMARY KEY ("channel", "kind")
+);
+
+-- CreateTable
 CREATE TABLE "rate_limit_job" (
     "name" TEXT NOT NULL PRIMARY KEY,
     "due_at" DATETIME NOT NULL,

@@ -1,0 +1,40 @@
+/** A message about one thing: a sentence, its facts, and where to go. */
+export interface FactsMessage {
+  /** The same in all messages about one thing, for receivers that put them together. */
+  readonly id: string
+  /** Without a text that a client wrote: subjects end up in lists, notifications and logs of mail servers. */
+  readonly title: string
+  /** Without a text that somebody wrote: some formats have markup there. */
+  readonly sentence: string
+  /** What is worth a line each, with control and invisible characters escaped. */
+  readonly facts: readonly Fact[]
+  readonly links: readonly MessageLink[]
+  readonly kind: 'alarm' | 'over' | 'test'
+  /** What a receiver of JSON gets. */
+  readonly json: object
+}
+
+export interface Fact {
+  readonly name: string
+  readonly value: string
+}
+
+export interface MessageLink {
+  readonly text: string
+  /** Without a character that a message would interpret. */
+  readonly url: string
+}
+
+/** Returns the message that proves that a channel works. */
+export function createTestMessage(publicUrl: string | undefined): FactsMessage {
+  const sentence = 'This is a test message: alerts of the rate limiter arrive here. Nothing has to be done.'
+  return {
+    id: 'test',
+    title: 'Test message',
+    sentence,
+    facts: [],
+    links: publicUrl === undefined ? [] : [{ text: 'Open the alerts', url: `${publicUrl}alerts.html` }],
+    kind: 'test',
+    json: { test: true, message: sentence },
+  }
+}

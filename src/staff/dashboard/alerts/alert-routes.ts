@@ -1,0 +1,65 @@
+/** The page of the alerts: which are on, what came of their last runs, and a test message. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { readRuns } from '../../../operations/alerts/alert-runs.js'
+import { createChannels, listChannels } from '../../../operations/alerts/channels.js'
+import { sendTestMessages, type TestOutcome } from '../../../operations/alerts/send-test.js'
+import { JobLeases } from '../../../operations/schedule/job-leases.js'
+import { leaveNotice, takeNotice } from '../../shell/notice-cookie.js'
+import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
+import { fromDatabase } from '../../shell/staff-errors.js'
+import { countAlertTest } from '../../shell/staff-limits.js'
+import { actorWith, requireActor } from '../../shell/staff-member.js'
+import { staffRoute } from '../../shell/staff-routes.js'
+import type { PageRoutes } from '../page-routes.js'
+import { ALERTS_PAGE, alertsContext, testNotice } from './alerts-page.js'
+
+const RIGHT = 'testAlerts'
+
+export function registerAlertRoutes({ app, internals, pages }: PageRoutes): void {
+  const { database, clock, log, alerts: settings, alertJob: job, switches } = internals
+  const leases = new JobLeases(database)
+
+  async function showAlerts(request: FastifyRequest, reply: FastifyReply) {
+    const channels = listChannels(createChannels({ settings, clock }))
+    const [records, runs] = await fromDatabase(
+      Promise.all([leases.records(), Promise.all(channels.map((channel) => readRuns(database, channel)))]),
+    )
+    const actor = channels.length === 0 ? undefined : actorWith(request, RIGHT)
+    const view = {
+      settings,
+      channels: channels.map(({ name }, index) => ({ name, runs: runs[index] ?? [] })),
+      job: job && { nextMs: job.nextRun(clock.now()), record: records.find(({ name }) => name === job.name) },
+      isLogging: switches.enabled && switches.logEvents !== false,
+      nowMs: clock.now(),
+    }
+    return pages.send(reply, 'alerts', {
+      page: {
+        ...alertsContext(view),
+        notice: takeNotice(request, reply, ALERTS_PAGE),
+        token: actor === undefined ? undefined : issueFormToken(request, reply, actor),
+      },
+    })
+  }
+
+  async function sendTest(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
+    await countAlertTest(internals, reply)
+    const outcomes = await actAs(request, RIGHT, () => sendTestMessages({ settings, database, clock, log }))
+    note(request, outcomes)
+    leaveNotice(request, reply, ALERTS_PAGE, testNotice(outcomes))
+    return reply.redirect(ALERTS_PAGE, 303)
+  }
+
+  /** Logs who sent it: the history is of rules and overrides. */
+  function note(request: FastifyRequest, outcomes: readonly TestOutcome[]): void {
+    request.log.info(
+      { actor: requireActor(request, RIGHT), outcomes },
+      'A test message of alerts was sent from the pages of the rate limiter',
+    )
+  }
+
+  app.register(async (scope) => {
+    guardActions(scope, internals, RIGHT)
+    scope.get(`/${ALERTS_PAGE}`, staffRoute('alerts'), showAlerts)
+    scope.post<{ Body: StaffForm }>(`/${ALERTS_PAGE}`, staffRoute('alerts'), sendTest)
+  })
+}

@@ -1,0 +1,136 @@
+import type { AlertKind, LastRun } from '../../../operations/alerts/alert-runs.js'
+import type { AlertSettings } from '../../../operations/alerts/alert-settings.js'
+import { findEmailProblem } from '../../../operations/alerts/email.js'
+import type { TestOutcome } from '../../../operations/alerts/send-test.js'
+import { webhookUrl } from '../../../operations/alerts/webhook.js'
+import type { WebhookFormat } from '../../../operations/alerts/webhook-format.js'
+import type { JobRecord } from '../../../operations/schedule/job-leases.js'
+import type { Notice } from '../../shell/notice-cookie.js'
+import { formatCount, formatTime, toMoment, visible } from '../format.js'
+
+export const ALERTS_PAGE = 'alerts.html'
+/** Hosts that a sentence names; the others are counted. */
+const MAX_HOSTS = 3
+
+type ChannelName = TestOutcome['channel']
+
+export interface AlertsView {
+  readonly settings: AlertSettings
+  readonly channels: readonly { readonly name: ChannelName; readonly runs: readonly LastRun[] }[]
+  /** The job of this process's schedule; its record is absent before the first run. */
+  readonly job: { readonly nextMs: number; readonly record: JobRecord | undefined } | undefined
+  readonly isLogging: boolean
+  readonly nowMs: number
+}
+
+const TITLES: Readonly<Record<ChannelName, string>> = { email: 'Email', webhook: 'Webhook' }
+
+/** Returns the context of `alerts.hbs`. */
+export function alertsContext({ settings, channels, job, isLogging, nowMs }: AlertsView) {
+  return {
+    title: 'Alerts',
+    subtitle: 'Rate limits',
+    channels: channels.map(({ name, runs }) => {
+      const problem = name === 'email' ? emailProblem(settings) : undefined
+      return {
+        title: TITLES[name],
+        where: name === 'email' ? emailWords(settings) : webhookWords(settings),
+        problem: problem && visible(problem),
+        is_failing: problem !== undefined || latestAlert(runs)?.error != null,
+        runs: runs.map(runRow),
+      }
+    }),
+    schedule: job && scheduleWords(job, nowMs),
+    is_logging: isLogging,
+    pages_somebody: settings.webhook !== undefined && settings.webhookFormat === 'pagerduty',
+    now: toMoment(nowMs),
+  }
+}
+
+function emailProblem({ emails: to, from, smtpUrl, mailer }: AlertSettings): string | undefined {
+  return findEmailProblem({ to, from, smtpUrl, mailer })
+}
+
+/** Says where mails go. Addresses, names and passwords are for nobody to see. */
+function emailWords({ emails, mailer, smtpUrl }: AlertSettings): string {
+  const hosts = [...new Set(emails.map((address) => visible(address.slice(address.lastIndexOf('@') + 1))))]
+  const more = hosts.length - MAX_HOSTS
+  const named = hosts.slice(0, MAX_HOSTS).join(', ') + (more > 0 ? ` and ${formatCount(more)} more` : '')
+  const count = emails.length === 1 ? '1 recipient' : `${formatCount(emails.length)} recipients`
+  if (mailer !== undefined) return `${count} at ${named}, through the mailer of the app`
+  return smtpUrl === undefined ? `${count} at ${named}` : `${count} at ${named}, through ${new URL(smtpUrl).host}`
+}
+
+const FORMATS: Readonly<Record<WebhookFormat, string>> = {
+  json: 'JSON',
+  slack: 'message for Slack',
+  teams: 'message for Microsoft Teams',
+  discord: 'message for Discord',
+  pagerduty: 'event for PagerDuty',
+}
+
+/** Says where posts go. The path of a webhook is a secret. */
+function webhookWords({ webhook = '', webhookFormat, webhookKeys }: AlertSettings): string {
+  const host = webhookUrl(webhook)?.host ?? ''
+  return `${visible(host)}, as ${FORMATS[webhookFormat]}, ${webhookKeys.length > 0 ? 'signed' : 'not signed'}`
+}
+
+/** Returns the last run that was no test: a test says nothing of the alerts before it. */
+function latestAlert(runs: readonly LastRun[]): LastRun | undefined {
+  return runs.find(({ kind }) => kind !== 'test')
+}
+
+const KINDS: Readonly<Record<AlertKind, readonly [title: string, one: string, many: string]>> = {
+  incidents: ['Incidents', 'incident', 'incidents'],
+  offenders: ['Keys over the threshold', 'key', 'keys'],
+  test: ['Test message', '', ''],
+}
+
+function runRow({ kind, ranMs, sentMs, told, error }: LastRun) {
+  const [title] = KINDS[kind] ?? [visible(kind)]
+  return {
+    kind: title,
+    ran: momentWords(ranMs),
+    result: error === null ? toldWords(kind, told) : `Failed: ${visible(error)}`,
+    has_failed: error !== null,
+    sent: sentMs === null ? 'Never' : momentWords(sentMs),
+  }
+}
+
+function toldWords(kind: AlertKind, told: number): string {
+  if (told === 0) return 'Nothing to tell'
+  if (kind === 'test') return 'Sent'
+  const [, one, many] = KINDS[kind]
+  return told === 1 ? `Told of 1 ${one}` : `Told of ${formatCount(told)} ${many}`
+}
+
+function scheduleWords({ nextMs, record }: NonNullable<AlertsView['job']>, nowMs: number) {
+  const next = Number.isFinite(nextMs) ? momentWords(nextMs) : 'never'
+  if (record === undefined) return { next, last: 'They have not run yet.', has_failed: false }
+  const { startedMs, finishedMs, leaseUntilMs, error } = record
+  const began = momentWords(startedMs)
+  const hasDied = finishedMs === null && leaseUntilMs < nowMs
+  if (hasDied) return { next, last: `The run of ${began} did not end: its process died.`, has_failed: true }
+  if (finishedMs === null) return { next, last: `A run began at ${began} and is under way.`, has_failed: false }
+  const last =
+    error === null
+      ? `The last run ended at ${momentWords(finishedMs)}.`
+      : `The last run, of ${began}, failed: ${visible(error)}.`
+  return { next, last, has_failed: error !== null }
+}
+
+/** Says what came of a test message. */
+export function testNotice(outcomes: readonly TestOutcome[]): Notice {
+  const sentences = outcomes.map(({ channel, error }) =>
+    error === undefined
+      ? `The test message was sent by ${channel}.`
+      : `The test message by ${channel} failed: ${visible(error)}.`,
+  )
+  const text = sentences.length === 0 ? 'Nothing was sent: no channel is set.' : sentences.join(' ')
+  return { succeeded: outcomes.length > 0 && outcomes.every(({ error }) => error === undefined), text, typed: {} }
+}
+
+/** Raw SQL may have written a moment that is no time. */
+function momentWords(ms: number): string {
+  return Number.isNaN(new Date(ms).getTime()) ? 'no moment' : `${formatTime(ms)} UTC`
+}

@@ -1,0 +1,158 @@
+/** The page of the alerts, as a browser without JavaScript uses it. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import type { RateLimitOptions } from '../../src/index.js'
+import { startApp } from '../support/build-app.js'
+import { forEachDatabase } from '../support/databases.js'
+import { logEvents } from '../support/events.js'
+import { headerOf, partOf, startMailServer } from '../support/mail-server.js'
+import { openForms } from '../support/staff-forms.js'
+import { closedPort } from '../support/tcp-proxy.js'
+import { startWebhookReceiver, TOKEN } from '../support/webhook-receiver.js'
+
+const PAGE = 'alerts.html'
+const MAIL: RateLimitOptions = {
+  alertEmails: ['ops@example.com', 'oncall@example.com'],
+  defaultFromEmail: 'alerts@example.com',
+}
+
+/** Returns the rows of a page: what, the result, and whether a message ever went out. */
+function rowsOf(html: string): string[][] {
+  const rows = html.matchAll(/<th scope="row" role="rowheader">([^<]+)<\/th>([\s\S]*?)<\/tr>/g)
+  return [...rows].map(([, what = '', cells = '']) => {
+    const text = (label: string) =>
+      new RegExp(`data-label="${label}">(.*?)</td>`).exec(cells)?.[1]?.replace(/<[^>]+>/g, '') ?? ''
+    return [what, text('Result'), text('Last message') === 'Never' ? 'never sent' : 'sent']
+  })
+}
+
+forEachDatabase((provider) => {
+  test('a viewer sees which channels are on, with their hosts and no secret, and sends nothing', async (t) => {
+    const { get, open } = await openForms(t, provider, 'viewer', {
+      ...MAIL,
+      smtpUrl: 'smtp://mailer:hunter2@mail.example.com:2525',
+      alertWebhook: `https://name:hunter2@hooks.example.com/${TOKEN}?key=${TOKEN}`,
+      alertWebhookFormat: 'slack',
+      alertThreshold: 5,
+      schedule: { alerts: '0 12 * * *' },
+    })
+    const { status, text } = await get(PAGE)
+    assert.equal(status, 200)
+    assert.match(text, /2 recipients at example\.com, through mail\.example\.com:2525</)
+    assert.match(text, /hooks\.example\.com, as message for Slack, not signed</)
+    assert.match(text, /The servers run the alerts by themselves, the next time at <time datetime="[\dT:-]+12:00:00Z">/)
+    assert.match(text, /They have not run yet/)
+    assert.doesNotMatch(text, /hunter2|T0K3N|ops@|oncall@|Send a test message/)
+    assert.equal((await (await open(PAGE)).submit({})).status, 403)
+  })
+
+  test('an operator sends a test message through each channel, and every process shows what came of it', async (t) => {
+    const mailServer = await startMailServer(t)
+    const receiver = await startWebhookReceiver(t)
+    const plugin: RateLimitOptions = {
+      ...MAIL,
+      smtpUrl: mailServer.url,
+      alertWebhook: receiver.url,
+      publicUrl: 'https://example.com/ops/dashboard/',
+    }
+    const { submit, follow, app, log } = await openForms(t, provider, 'operator', plugin)
+    app.log.level = 'info'
+    const sent = await submit(PAGE, {})
+    assert.deepEqual([sent.status, sent.headers.location], [303, PAGE])
+    const { text } = await follow(sent)
+    assert.match(text, /role="status">The test message was sent by email\. The test message was sent by webhook\.</)
+    assert.deepEqual(rowsOf(text), [
+      ['Test message', 'Sent', 'sent'],
+      ['Test message', 'Sent', 'sent'],
+    ])
+
+    const [{ raw = '', to } = {}] = mailServer.mails
+    assert.deepEqual([mailServer.mails.length, to], [1, ['ops@example.com', 'oncall@example.com']])
+    assert.equal(headerOf(raw, 'Subject'), '[fastify-smart-ratelimit] Test message')
+    assert.match(partOf(raw, 'text/plain'), /This is a test message/)
+    assert.match(partOf(raw, 'text/html'), /href="https:\/\/example\.com\/ops\/dashboard\/alerts\.html"/)
+    const [{ body = '' } = {}] = receiver.posts
+    assert.deepEqual([receiver.posts.length, JSON.parse(body).test], [1, true])
+    const line = log.map((each) => Object(each)).find(({ msg = '' }) => msg.startsWith('A test message'))
+    assert.equal(line?.actor, 'alice')
+  })
+
+  test('a channel that fails is told with its reason, and the other one sends', async (t) => {
+    const receiver = await startWebhookReceiver(t, 404)
+    const mailServer = await startMailServer(t)
+    const plugin = { ...MAIL, smtpUrl: mailServer.url, alertWebhook: receiver.url }
+    const { submit, follow } = await openForms(t, provider, 'admin', plugin)
+    const { text } = await follow(await submit(PAGE, {}))
+    assert.match(
+      text,
+      /role="alert">The test message was sent by email\. The test message by webhook failed: status 404\./,
+    )
+    assert.deepEqual(rowsOf(text), [
+      ['Test message', 'Sent', 'sent'],
+      ['Test message', 'Failed: status 404', 'never sent'],
+    ])
+    assert.equal(mailServer.mails.length, 1)
+  })
+
+  test('a mail server that is away, and one that is not named, are told without a password', async (t) => {
+    const port = await closedPort()
+    const smtpUrl = `smtp://mailer:hunter2@127.0.0.1:${port}`
+    const away = await openForms(t, provider, 'operator', { ...MAIL, smtpUrl })
+    const { text } = await away.follow(await away.submit(PAGE, {}))
+    assert.match(text, /The test message by email failed: [^<]*ECONNREFUSED/)
+    assert.doesNotMatch(text, /hunter2/)
+
+    const unnamed = await openForms(t, provider, 'operator', MAIL)
+    assert.match((await unnamed.get(PAGE)).text, /<b>It cannot send:<\/b> no mail server: set SMTP_URL/)
+  })
+
+  test('what came of the last run is shown by a process that did not run it, and a test does not hide it', async (t) => {
+    const receiver = await startWebhookReceiver(t, 500, 500, 200)
+    const plugin: RateLimitOptions = { alertWebhook: receiver.url, alertThreshold: 5 }
+    const { get, submit, clock, app } = await openForms(t, provider, 'operator', plugin)
+    const client = app.smartRateLimit.client
+    const other = await startApp(t, { database: null, clock, plugin: { ...plugin, database: client } })
+    assert.deepEqual(rowsOf((await get(PAGE)).text), [])
+    const { analytics } = other.app.smartRateLimit
+    await analytics.sendOffenderAlerts()
+    assert.deepEqual(rowsOf((await get(PAGE)).text), [['Keys over the threshold', 'Nothing to tell', 'never sent']])
+
+    await logEvents(client, { key: 'ip:203.0.113.7', blocked: 5, atMs: clock.now() })
+    await analytics.sendOffenderAlerts()
+    const { text } = await get(PAGE)
+    assert.deepEqual(rowsOf(text), [['Keys over the threshold', 'Failed: status 500', 'never sent']])
+    assert.match(text, /class="card state alert-channel denied"/)
+    clock.advance(1_000)
+    await submit(PAGE, {})
+    const after = await get(PAGE)
+    assert.deepEqual(rowsOf(after.text), [
+      ['Test message', 'Sent', 'sent'],
+      ['Keys over the threshold', 'Failed: status 500', 'never sent'],
+    ])
+    assert.match(after.text, /class="card state alert-channel denied"/)
+    await analytics.sendOffenderAlerts()
+    assert.match((await get(PAGE)).text, /Told of 1 key</)
+  })
+
+  test('five test messages in five minutes are sent, whoever sends them', async (t) => {
+    const receiver = await startWebhookReceiver(t)
+    const { submit, clock } = await openForms(t, provider, 'operator', { alertWebhook: receiver.url })
+    for (let sent = 0; sent < 5; sent++) assert.equal((await submit(PAGE, {})).status, 303)
+    const refused = await submit(PAGE, {})
+    assert.equal(refused.status, 429)
+    assert.match(refused.text, /Too many test messages: try again in/)
+    assert.equal(receiver.posts.length, 5)
+    clock.advance(300_000)
+    assert.equal((await submit(PAGE, {})).status, 303)
+  })
+
+  test('without a channel, a schedule or a log the page says so, and has no form', async (t) => {
+    const none = await openForms(t, provider, 'admin', { logEvents: false })
+    const { text } = await none.get(PAGE)
+    assert.match(text, /<b>No alert is sent:<\/b>/)
+    assert.match(text, /<b>This server logs nothing,<\/b>/)
+    assert.doesNotMatch(text, /<form[^>]*method="post"/)
+    const hook = await openForms(t, provider, 'admin', { alertWebhook: 'http://127.0.0.1:1/' })
+    assert.match((await hook.get(PAGE)).text, /<code>schedule\.alerts<\/code> is not given/)
+  })
+})
