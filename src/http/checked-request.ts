@@ -31,9 +31,9 @@ export interface Limit {
   readonly block: boolean
   /** The statuses of the responses that count; null where every request counts. */
   readonly counts: CountedStatuses | null
-  /** Whether it counts requests in progress. */
+  /** Whether requests in progress are counted. */
   readonly takesPermits: boolean
-  /** Whether what a request uses depends on its end: on the response, or on when the request ends. */
+  /** Whether the cost depends on the end of a request: on the response, or on when the request ends. */
   readonly awaitsEnd: boolean
   /** The factor of a request's own cost; 1 unless a rule has another. */
   readonly cost: number
@@ -50,7 +50,7 @@ export interface Limit {
   readonly policyField: string
   /** The names of the windows, spelled alike, where the policy lists them. */
   readonly windowNames: readonly string[]
-  /** Whether it refuses every request, without a counter. */
+  /** Whether every request is refused, without a counter. */
   readonly isDenial: boolean
   readonly toClient: ToClient
 }
@@ -117,7 +117,7 @@ export interface InForce {
   readonly overrides: Pick<OverrideSet, 'size' | 'hasUsers' | 'find' | 'all'>
 }
 
-/** For apps and limits without rules and overrides. */
+/** The rules and overrides of apps and limits without any. */
 export const NOTHING_IN_FORCE: InForce = {
   rules: {
     size: 0,
@@ -140,7 +140,7 @@ const NO_CHECK: Check = { key: '', policy: DENIED_LIMIT.policy, cost: 0 }
 /** A request and its decision. Each step sets the fields that the next ones need. */
 export class CheckedRequest {
   nowMs = 0
-  /** How long the request has waited for the store and for what is in force, in milliseconds. */
+  /** The time for which the request has waited for the store and for what is in force, in milliseconds. */
   waitedMs = 0
   address: ClientAddress = DISCONNECTED
   /** The request's own cost; 0 charges nothing. */
@@ -149,9 +149,9 @@ export class CheckedRequest {
   user: UserId = null
   /** The object that the host answered as the user, for conditions. */
   userFields: object | null = null
-  /** Null where the path is too long to search for one. */
+  /** The override of the client; null where the path is too long to search for one. */
   override: ActiveOverride | null | undefined = undefined
-  /** What patterns and conditions have taken of the work that one request may make. */
+  /** The work that patterns and conditions have taken, of what one request may make. */
   work = 0
   /** The request is let through without a limit: the later steps are skipped. */
   isExempt = false

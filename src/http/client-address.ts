@@ -14,7 +14,7 @@ export interface ClientAddress {
   readonly logged: string
   /** The whole address in the log, where it is that of the socket's peer; null where there is none. */
   readonly loggedPeer: string | null
-  /** What counters and bans have instead of the address; null where they have the address. */
+  /** The pseudonym that counters and bans have instead of the address; null where they have the address. */
   readonly pseudonym: string | null
   /** The client of limits by address, created once, since every request would otherwise allocate a text. */
   readonly client: LimitClient
@@ -40,7 +40,7 @@ const UNKNOWN = createAddress('unknown', null, null)
  * lists and overrides cannot be applied without an address, and the client waits for no answer.
  */
 export const DISCONNECTED = createAddress('unknown', null, 'deny')
-/** How much of a text that is no address is logged. */
+/** The number of characters that are logged of a text that is no address. */
 const SHOWN_LENGTH = 60
 
 /** Returns an address in its usual spelling, IPv6 that stands for IPv4 as IPv4; null for other texts. */
@@ -73,13 +73,13 @@ export function createAddressResolver(ipv6Subnet: number, { allow, deny }: Addre
 /** Creates the function that adds an allow list of a limit's own: an address that the plugin's lists have stays as it is. */
 export function createAllowList(list: BlockList): (address: ClientAddress) => ClientAddress {
   if (list.rules.length === 0) return (address) => address
-  const known = new ClientMemory<ClientAddress>()
+  const addresses = new ClientMemory<ClientAddress>()
   return function withList(address) {
     const { plain, listed } = address
     if (plain === null || listed !== null) return address
     const allowed = (): ClientAddress =>
       list.check(plain, familyFor(plain)) ? { ...address, listed: 'allow' } : address
-    return known.values.get(plain) ?? known.keep(plain, allowed())
+    return addresses.values.get(plain) ?? addresses.keep(plain, allowed())
   }
 }
 
@@ -207,7 +207,7 @@ export function createRequestAddresses(
   function warnOfUnread({ loggedPeer }: ClientAddress, text: unknown): void {
     if (!warnsOfUnread) return
     warnsOfUnread = false
-    // What cannot be read may still have a client's address in it.
+    // A text that cannot be read may still have a client's address in it.
     const shown = privacy === undefined ? `, such as ${JSON.stringify(String(text).slice(0, SHOWN_LENGTH))}` : ''
     log.warn(
       `Rate limits cannot read the address of clients that the proxy ${loggedPeer} forwards${shown}: they are counted together, as the proxy, without what exempts it. Let it forward addresses such as 203.0.113.7, [2001:db8::1]:443`,
@@ -217,7 +217,7 @@ export function createRequestAddresses(
   /** Returns the client of a request whose `request.ip` is no address. */
   function unreadClient(text: unknown, peer: string | undefined): ClientAddress {
     const relay = resolve(peer ?? '')
-    // Without a text nothing was said of another client.
+    // A missing text says nothing of another client.
     if (relay === undefined || text === undefined || text === '') return relay ?? UNKNOWN
     if (text !== null) warnOfUnread(relay, text)
     return unreadFrom(relay)

@@ -34,7 +34,7 @@ const CONSTRAINTS = Symbol('fastify-smart-ratelimit: constraints')
 /** The kinds of clients that their key tells, whatever is counted. */
 const ALWAYS: readonly ClientKind[] = [{ kind: 'ip' }, { kind: 'user' }, { kind: 'route' }, { kind: 'all' }]
 
-/** What an app limits in code: by what it counts clients, and the names of its limits. */
+/** The limits of an app's code: by what they count clients, and their names. */
 export class CodeCounters {
   readonly #kinds: ClientKind[] = [...ALWAYS]
   readonly #prefixes = new Set<string>()

@@ -8,7 +8,7 @@ import type { RouteWithLimit } from './routes/declared-routes.js'
 export interface CodeLimit {
   /** A prefix such as `/auth/`, `default`, `ceiling`, or the name of a limit of routes (`route` without one). */
   readonly policy: string
-  /** Such as `100/m`; null where a function of the request answers it. */
+  /** The rate, such as `100/m`; null where a function of the request answers it. */
   readonly rate: string | null
   /** The option that sets it. */
   readonly setting: 'rateLimits' | 'defaultRate' | 'ceiling' | 'route'

@@ -1,4 +1,4 @@
-/** What a request uses of a limit. */
+/** The costs of requests. */
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../ground/errors.js'
 import { highestCost, parseRate } from '../limiter/rate.js'

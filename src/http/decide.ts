@@ -35,7 +35,7 @@ export interface DecideDependencies {
    * @param waitedMs how long the request has waited before
    */
   inForce(nowMs: number, waitedMs: number): InForce | Promise<InForce>
-  /** How long a request waits for the store and for what is in force, in all. */
+  /** The time for which a request waits for the store and for what is in force, in all. */
   readonly storeTimeoutMs: number
   /** Returns the limit of an override; null where the store cannot count its rate. */
   overrideLimit(override: ActiveOverride): Limit | null
@@ -145,9 +145,7 @@ function check(dependencies: DecideDependencies, checked: CheckedRequest, client
   const decision = limit.block
     ? dependencies.checkLeased(checked.check, nowMs, waitedMs)
     : dependencies.check(checked.check, nowMs, waitedMs)
-  if (decision instanceof Promise) return later(dependencies, checked, decision, keepDecision, true)
-  checked.decision = decision
-  return checked
+  return keepDecision(checked, decision)
 }
 
 /** Denies a client that this process has just banned: what is in force may not have the ban yet. */
@@ -179,9 +177,7 @@ function checkAll(dependencies: DecideDependencies, checked: CheckedRequest): De
     ceiling === undefined
       ? checkLimit(dependencies, checked)
       : checkUnderCeiling(dependencies, checked, ceiling, checkLimit)
-  return decision instanceof Promise
-    ? later(dependencies, checked, decision, keepDecision, true)
-    : keepDecision(dependencies, checked, decision)
+  return keepDecision(checked, decision)
 }
 
 function checkLimit(dependencies: DecideDependencies, checked: CheckedRequest): Decision | Promise<Decision> {
@@ -192,8 +188,17 @@ function checkLimit(dependencies: DecideDependencies, checked: CheckedRequest): 
   return limit.block ? dependencies.checkLeased(check, nowMs, waitedMs) : dependencies.check(check, nowMs, waitedMs)
 }
 
-function keepDecision(_: DecideDependencies, checked: CheckedRequest, decision: Decision): CheckedRequest {
+function keepDecision(checked: CheckedRequest, decision: Decision | Promise<Decision>): Decided {
+  if (decision instanceof Promise) return awaitDecision(checked, decision)
   checked.decision = decision
+  return checked
+}
+
+/** Waits for the decision of the store. A ceiling does not change this last step, which remembers nothing. */
+async function awaitDecision(checked: CheckedRequest, late: Promise<Decision>): Promise<CheckedRequest> {
+  const startMs = performance.now()
+  checked.decision = await late
+  checked.waitedMs += performance.now() - startMs
   return checked
 }
 

@@ -57,7 +57,7 @@ function noComments(): string {
 }
 
 function limitField({ decision, limit }: CheckedRequest): string {
-  // Nothing says when a request in progress will end.
+  // The end of a request in progress is not known.
   if (limit.takesPermits) return `${limit.quotedName};r=${decision.remaining}`
   if (decision.windows === undefined) return stateField(limit.quotedName, decision)
   return decision.windows

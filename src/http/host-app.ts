@@ -1,4 +1,4 @@
-/** What is checked of the app once, at registration: its router, its scope, and what it trusts. */
+/** The checks of the app, once, at registration: its router, its scope, and what it trusts. */
 import { createRequire } from 'node:module'
 import type { FastifyInstance } from 'fastify'
 import { InvalidSettingError } from '../ground/errors.js'

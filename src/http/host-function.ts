@@ -6,7 +6,7 @@ export type RequestFunction<Answer> = (request: FastifyRequest) => Answer | Prom
 
 /** Wraps a function of the host's that may fail: it then returns undefined, and logs the first error. */
 export function tolerate<Argument, Answer>(
-  asked: (argument: Argument) => Answer | PromiseLike<Answer>,
+  hostFunction: (argument: Argument) => Answer | PromiseLike<Answer>,
   setting: string,
   log: FastifyBaseLogger,
 ) {
@@ -17,7 +17,7 @@ export function tolerate<Argument, Answer>(
   }
   return function tolerant(argument: Argument): Answer | undefined | Promise<Answer | undefined> {
     try {
-      const answer = asked(argument)
+      const answer = hostFunction(argument)
       return isThenable(answer) ? Promise.resolve(answer).catch(failed) : answer
     } catch (error) {
       return failed(error)

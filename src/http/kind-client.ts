@@ -20,7 +20,7 @@ export interface KeyOptions {
   readonly log: FastifyBaseLogger
   /** Replaces values of headers and cookies that are secrets. */
   readonly hashHeader: ((value: string) => string) | undefined
-  /** How addresses are stored; undefined where they are stored in full. */
+  /** The way in which addresses are stored; undefined where they are stored in full. */
   readonly privacy?: AddressPrivacy | undefined
   /** Receives requests with and without users, where users are counted. */
   readonly users: LateUserWarning

@@ -7,9 +7,9 @@ import { refuse } from './refusal.js'
 import type { RequestDecision } from './request-decision.js'
 import { REPLY, type RequestWithReply } from './request-reply.js'
 
-/** What requests cost, before the limit that decides about them is known. */
+/** The costs of requests, before the limit that decides about them is known. */
 export interface RequestCosts {
-  /** Whether all of them cost 1, which the first requests have to show. */
+  /** Whether all costs are 1, which the first requests have to show. */
   readonly areOne: boolean
   /** Returns what a request costs; 0 where it is exempt. */
   costFor(checked: CheckedRequest): number
@@ -128,7 +128,7 @@ function finish(
   if (!checked.isExempt) {
     isRefused = limit.block && !decision.allowed
     try {
-      // Where a stricter limit has checked the request too, its decision stays, and its headers.
+      // A stricter limit that has checked the request too keeps its decision there, and its headers.
       const kept = request[DECISION]
       if (!kept || kept.decision.remaining >= decision.remaining || isRefused) {
         request[DECISION] = checked
@@ -181,7 +181,7 @@ export function createDecide(skip: SkipFunction | undefined, log: FastifyBaseLog
     dependencies: DecideDependencies,
     checked: CheckedRequest,
   ): ReturnType<Decide> {
-    // Nothing but true exempts: a function that forgets its answer must not.
+    // Only true exempts: a function that forgets its answer must not.
     if (skipped !== true) return decide(dependencies, checked)
     checked.isExempt = true
     return checked

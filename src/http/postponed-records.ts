@@ -14,7 +14,10 @@ interface Waiting {
   readonly reply: FastifyReply
 }
 
-/** How often requests are examined that no response of this process answers: upgrades, and those of clients that left. */
+/**
+ * The time between examinations of requests that no response of this process answers: upgrades, and those of clients
+ * that left.
+ */
 const SWEEP_MS = 1_000
 
 /** The requests whose decision is not recorded yet. Each is recorded exactly once. */

@@ -20,10 +20,10 @@ export interface RefusalBansOptions {
   readonly log: { error(details: object, message: string): void; warn(details: object, message: string): void }
 }
 
-/** How much of a client's name is logged. */
+/** The number of characters that are logged of a client's name. */
 const SHOWN_LENGTH = 60
 
-/** What a rule does about the clients that it refuses. */
+/** The ban that a rule has for clients that it refuses. */
 interface Banning {
   readonly ruleName: string
   readonly ban: RuleBan
@@ -32,7 +32,7 @@ interface Banning {
 
 /** The refusals of a client that are being counted. */
 interface Counting {
-  /** How many are still to be counted, and the time of the last one. */
+  /** The number that is still to be counted, and the time of the last one. */
   refusals: number
   nowMs: number
   /** Resolves when all are counted. */
@@ -49,7 +49,7 @@ interface Counting {
  */
 export class RefusalBans {
   readonly #options: RefusalBansOptions
-  /** By the counters of the clients. */
+  /** The refusals by the counters of the clients. */
   readonly #counting = new Map<string, Counting>()
   /** The clients whose bans are being written. */
   readonly #banned = new Set<string>()
@@ -89,12 +89,12 @@ export class RefusalBans {
   }
 
   #note({ client, decision, nowMs }: Refusal, banning: Banning): void {
-    // Without a store nothing is known of the client, and one that is just being banned starts afresh.
+    // An outage tells nothing about the client, and one that is just being banned starts afresh.
     if (decision.unavailable || this.#banned.has(client.counted.text)) return
-    const known = this.#counting.get(client.counter)
-    if (known !== undefined) {
-      known.refusals++
-      known.nowMs = Math.max(known.nowMs, nowMs)
+    const existing = this.#counting.get(client.counter)
+    if (existing !== undefined) {
+      existing.refusals++
+      existing.nowMs = Math.max(existing.nowMs, nowMs)
       return
     }
     const counting: Counting = { refusals: 1, nowMs, counted: Promise.resolve() }
@@ -113,14 +113,14 @@ export class RefusalBans {
         counting.refusals = 0
         const decision = await limiter.check(check, nowMs)
         if (!decision.unavailable && decision.count >= banning.ban.after) {
-          // Those that came meanwhile were refused before the ban, like the last one.
+          // Refusals that came meanwhile are from before the ban, like the last one.
           counting.refusals = 0
           const forgottenAtMs = windowEnd(policy.periodMs, nowMs + decision.resetMs)
           this.#ban(client, banning, { ...check, cost: MAX_COUNT, forgottenAtMs }, nowMs)
         }
       }
     } finally {
-      // In the same step as the last look at the refusals: none is noted in between.
+      // The deletion follows the last look at the refusals in one turn: none is noted in between.
       this.#counting.delete(client.counter)
     }
   }

@@ -12,7 +12,7 @@ import { isUpgrade } from './response-events.js'
 
 /** RFC 9457. */
 const PROBLEM_TYPE = 'application/problem+json'
-/** As Fastify sends it. */
+/** The type of JSON as Fastify sends it. */
 const JSON_TYPE = 'application/json; charset=utf-8'
 const REFUSED_QUALITY = /;\s*q=0(?:\.0*)?\s*(?:;|$)/i
 /** The problem type that the draft of the RateLimit fields registers for an exhausted limit. */

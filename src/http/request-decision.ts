@@ -6,15 +6,15 @@ import type { Decision } from '../limiter/algorithm.js'
 /** The decision about a request. Its texts are those of the request's event, spelled alike where nothing is logged. */
 export interface RequestDecision extends Decision {
   /**
-   * What decided: a rule's name, a prefix such as `/auth/`, `default`, `override` (bans too), `deny-list`, `ceiling`,
-   * `path-length`, the name of a route's limit, or `route`.
+   * The policy that decided: a rule's name, a prefix such as `/auth/`, `default`, `override` (bans too), `deny-list`,
+   * `ceiling`, `path-length`, the name of a route's limit, or `route`.
    */
   readonly policy: string
   /** The name of the rule that decided; null where none did. */
   readonly rule: string | null
   /**
-   * Who was counted, whatever the rule: `ip:203.0.113.7`, `user:7`, `header:x-api-key:<value>`, or `all`. Addresses are
-   * as the setting `privacy` has the log, and values of headers as `hashHeaderKeys` has them.
+   * The counted client, whatever the rule: `ip:203.0.113.7`, `user:7`, `header:x-api-key:<value>`, or `all`. Addresses
+   * are as the setting `privacy` has the log, and values of headers as `hashHeaderKeys` has them.
    */
   readonly client: string
   /** The key of the event log: `ip:203.0.113.7`, or with a rule `rule:api:user:7`. */

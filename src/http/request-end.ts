@@ -1,4 +1,6 @@
-/** What requests use of a limit when their responses start, or give back when they have ended. */
+/**
+ * The costs that requests charge when their responses start, and the permits that they give back when they have ended.
+ */
 import { randomInt } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Check, type Decision, isPlain, type Settlement } from '../limiter/algorithm.js'
@@ -66,7 +68,7 @@ export function forgetResponse(request: FastifyRequest): void {
 export class CountedResponses {
   readonly #limiter: Pick<Limiter, 'check'>
   readonly #now: () => number
-  /** What the store is counting. */
+  /** The charges that the store is counting. */
   readonly pending: PendingWrites
 
   /** @param failed reports that a response could not be counted, as with a clock of the host that throws */
@@ -104,10 +106,10 @@ export class CountedResponses {
 /** Processes number their permits from a random number below this on, so that no two have an identity in common. */
 const FIRST_PERMITS = 2 ** 48 - 1
 
-/** How often requests are looked at whose end Node does not tell. */
+/** The time between examinations of requests whose end Node does not tell. */
 const SWEEP_MS = 1_000
 
-/** How much one request takes before what is free by itself is looked for. */
+/** The number of permits that one request takes before the expired ones are looked for. */
 const FIRST_SWEEP = 32
 
 /** The permits of one request. That of a WebSocket may take permits with each message, for days. */
@@ -132,7 +134,7 @@ export class HeldPermits {
   readonly #limiter: Pick<Limiter, 'settle'>
   readonly #now: () => number
   readonly #held = new Map<RequestWithReply, Held>()
-  /** What the store is giving back. */
+  /** The permits that the store is taking back. */
   readonly pending: PendingWrites
   #nextPermit = randomInt(FIRST_PERMITS)
   #sweeping: NodeJS.Timeout | undefined

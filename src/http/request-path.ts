@@ -165,7 +165,7 @@ export class PathPrefixes<Value> {
   }
 
   #search(path: string): Value | undefined {
-    // Without this, `/auth` would miss the prefix `/auth/` although it reaches the same route.
+    // The slash lets `/auth` find the prefix `/auth/`, since it reaches the same route.
     const withSlash = this.#ignoreTrailingSlash ? `${path}/` : path
     for (const [prefix, below, value] of this.#prefixes) {
       if (path === prefix || withSlash.startsWith(below)) return value

@@ -6,7 +6,7 @@ import { hasEnded } from './response-events.js'
 
 /** The authenticated user of a request, as far as limits need it. */
 export interface RateLimitUser {
-  /** Or an object with a spelling of its own: MongoDB's ObjectId, a UUID. */
+  /** The id, or an object with a spelling of its own: MongoDB's ObjectId, a UUID. */
   readonly id: string | number | bigint | { toHexString(): string }
 }
 
@@ -25,10 +25,10 @@ export interface WithUser {
  * is none where that fails.
  */
 export function createRequestUser(findUser: UserFunction | undefined, log: FastifyBaseLogger) {
-  const asked: RequestFunction<unknown> = findUser ?? decoratedUser
+  const userFor: RequestFunction<unknown> = findUser ?? decoratedUser
   return tolerate(
     (checked: WithUser): undefined | PromiseLike<undefined> => {
-      const user = asked(checked.request)
+      const user = userFor(checked.request)
       return isThenable(user) ? user.then((answered) => noteUser(checked, answered)) : noteUser(checked, user)
     },
     'user',
@@ -47,7 +47,7 @@ export type LateUserWarning = ReturnType<typeof createLateUserWarning>
 /** The number of late users that makes a warning. A sign-in gets its user late too, but fewer of them come in a row. */
 const LATE_USERS = 3
 
-/** How many requests may come before the one that is watched has ended: a stream may never do. */
+/** The number of requests that may come before the one that is watched has ended: a stream may never do. */
 const MAX_PASSED = 1_000
 
 /**
@@ -55,7 +55,7 @@ const MAX_PASSED = 1_000
  * watches one request without a user at a time, and examines it with later ones, until one has its user in time.
  */
 export function createLateUserWarning(findUser: UserFunction | undefined, log: FastifyBaseLogger) {
-  const asked: RequestFunction<unknown> = findUser ?? decoratedUser
+  const userFor: RequestFunction<unknown> = findUser ?? decoratedUser
   let isWatching = true
   let lateUsers = 0
   let watched: RequestWithReply | undefined
@@ -69,9 +69,9 @@ export function createLateUserWarning(findUser: UserFunction | undefined, log: F
   /** An object without an id is one too: of a token, say, whose user is its `sub`. */
   function hasUser(request: FastifyRequest): boolean {
     try {
-      const user = asked(request)
+      const user = userFor(request)
       if (!isThenable(user)) return toUserId(user) !== null || (typeof user === 'object' && user !== null)
-      // It may be a query, which must not run twice for every request.
+      // The answer may be a query, which must not run twice for every request.
       stop()
       Promise.resolve(user).catch(() => undefined)
     } catch {

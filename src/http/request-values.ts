@@ -13,7 +13,7 @@ export function headerValue(request: FastifyRequest, name: string): string {
     if (!WITH_SCHEME.includes(name)) return trimmed
     return trimmed.replace(/^(\S+)\s+/, (_, scheme: string) => `${scheme.toLowerCase()} `)
   }
-  // For a name such as `constructor` that the client did not send, the headers inherit a value from Object.
+  // The headers inherit a value from Object for a name such as `constructor` that the client did not send.
   return Array.isArray(value) ? value.join(', ').trim() : ''
 }
 
@@ -45,7 +45,7 @@ function valueIfNamed(cookie: string, name: string, begin: number, end: number):
   if (!cookie.startsWith(name, place)) return undefined
   const equals = skipBlanks(cookie, place + name.length, end)
   if (equals === end || cookie[equals] !== '=') return undefined
-  // With a no-break space it has this name for some parsers only.
+  // A no-break space belongs to the name for some parsers only.
   if (cookie.slice(begin, equals).includes('\u00a0')) return ''
   const text = cookie.slice(equals + 1, end).trim()
   // Behind a quote some parsers drop the last character, whatever it is.

@@ -1,4 +1,7 @@
-/** When the response to a request starts, and when the request has ended. Node has no event that tells either in all cases. */
+/**
+ * Reports the start of the response to a request, and the end of the request. Node has no event that tells either in
+ * all cases.
+ */
 import type { EventEmitter } from 'node:events'
 import { Duplex } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'

@@ -77,10 +77,10 @@ export function whyNotHeld(condition: Condition, checked: CheckedRequest, work: 
   }
 }
 
-/** What conditions see of a request, read when they ask for it. */
+/** The facts of a request that conditions see, read when they ask for them. */
 class RequestFacts extends ConditionFacts {
   readonly #checked: CheckedRequest
-  /** What takes long to read, for all conditions. */
+  /** The facts that take long to read, kept for all conditions. */
   #host: string | undefined
   #headers: CheckedRequest['request']['headers'] | undefined
   #firstHeaders: Map<string, string> | undefined

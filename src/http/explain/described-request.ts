@@ -9,16 +9,16 @@ import { createReceivedPath, type RouterOptions, withoutOrigin } from '../reques
 
 export interface RequestDescription {
   readonly method: string
-  /** With or without a query. */
+  /** The path, with or without a query. */
   readonly path: string
   readonly ip: string | undefined
   readonly headers: Readonly<Record<string, string | readonly string[] | undefined>>
 }
 
 export interface DescribedRequest {
-  /** What limits and the host's functions read of a request. It has no decorations of the app. */
+  /** The request as limits and the host's functions read it. It has no decorations of the app. */
   readonly request: FastifyRequest
-  /** Undefined where no route that is known matches. */
+  /** The route of the request; undefined where none that is known matches. */
   readonly route: RouteOptions | undefined
 }
 

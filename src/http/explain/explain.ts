@@ -32,12 +32,12 @@ export interface ExplainedLimit {
    * a limit of the route (`route` without one).
    */
   readonly policy: string
-  /** Such as `100/m`; null where there is none. */
+  /** The rate, such as `100/m`; null where there is none. */
   readonly rate: string | null
   readonly applies: boolean
   /** A sentence. */
   readonly why: string
-  /** What the client has used of it, without this request; null where it does not apply, or counts nothing. */
+  /** The usage of the client, without this request; null where the limit does not apply, or counts nothing. */
   readonly count: number | null
   readonly remaining: number | null
 }
@@ -46,7 +46,7 @@ export interface ExplainedLimit {
 export interface Explanation {
   /** The policy that decides; null where none does: for skipped paths and requests, and routes that opted out. */
   readonly decided_by: string | null
-  /** In the order of deciding. */
+  /** The limits in the order of deciding. */
   readonly limits: readonly ExplainedLimit[]
 }
 
@@ -65,11 +65,11 @@ export interface ExplainDependencies extends ReasonDependencies {
 /** A decision, and the answers of the limits on the way to it. */
 interface Traced {
   readonly checked: CheckedRequest
-  /** Of the limit that decides beside the ceiling. */
+  /** The decision of the limit that decides beside the ceiling. */
   readonly decision: Decision | undefined
   readonly policy: string
   readonly ceiling: Decision | undefined
-  /** Why no limit is asked; undefined where one is. */
+  /** The reason why no limit is asked; undefined where one is. */
   readonly skipped: string | undefined
 }
 
@@ -86,10 +86,10 @@ export function createExplain(dependencies: ExplainDependencies) {
       throw new InvalidSettingError(`Option "ip" is ${JSON.stringify(ip)}: give an address such as 203.0.113.7`)
     }
     const { request, route } = dependencies.describe({ method, path, ip: address.plain ?? undefined, headers })
-    const known = { request, address, user: typeof user === 'object' ? user : { id: user } }
-    const traced = await trace(dependencies, known)
+    const described = { request, address, user: typeof user === 'object' ? user : { id: user } }
+    const traced = await trace(dependencies, described)
     const ofRoute: RouteAnswer[] = []
-    for (const limit of route ? dependencies.limitsOf(route) : []) ofRoute.push(await askRoute(limit, known))
+    for (const limit of route ? dependencies.limitsOf(route) : []) ofRoute.push(await askRoute(limit, described))
     const refusing = ofRoute.find(({ isRefused }) => isRefused)
     // The plugin's own check runs before the limits of the route.
     const isRefused = traced.skipped === undefined && !traced.checked.isExempt && traced.checked.isRefused
@@ -101,7 +101,7 @@ export function createExplain(dependencies: ExplainDependencies) {
 }
 
 /** A described request, and what is known of its client. */
-interface Known {
+interface RequestAndClient {
   readonly request: FastifyRequest
   readonly address: ClientAddress
   readonly user: RateLimitUser | null
@@ -115,7 +115,7 @@ interface RouteAnswer {
 /** Asks a limit of the route, and charges nothing. */
 async function askRoute(
   { policy, rate, dependenciesFor }: ExplainableLimit,
-  { request, address, user }: Known,
+  { request, address, user }: RequestAndClient,
 ): Promise<RouteAnswer> {
   const hook = dependenciesFor(() => address)
   const asking = { ...asPeek(hook), user: (checked: CheckedRequest) => noteUser(checked, user) }
@@ -131,7 +131,10 @@ async function askRoute(
   return { explained: { ...withoutStanding(policy, rate, true, why), ...standing(decision) }, isRefused }
 }
 
-async function trace({ hook, whySkipped }: ExplainDependencies, { request, address, user }: Known): Promise<Traced> {
+async function trace(
+  { hook, whySkipped }: ExplainDependencies,
+  { request, address, user }: RequestAndClient,
+): Promise<Traced> {
   let decision: Decision | undefined
   let ofCeiling: Decision | undefined
   let policy: string | undefined

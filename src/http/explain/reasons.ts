@@ -1,4 +1,4 @@
-/** Why limits match a request, or do not. */
+/** The reasons why limits match a request, or do not. */
 
 import { clientText } from '../../clients/override-client.js'
 import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
@@ -30,7 +30,7 @@ const REFUSED = ': the request is refused.'
 const NO_ADDRESS = 'The address is not known, only its pseudonym.'
 const NONE_GIVEN = 'No address was given.'
 
-/** Why a limit applies or does not, before what decides first is taken into account. */
+/** The reason why a limit applies or does not, before what decides first is taken into account. */
 export type Reason = readonly [policy: string, rate: string | null, matches: boolean, why: string]
 
 /**
@@ -64,7 +64,7 @@ export async function listReasons(dependencies: ReasonDependencies, checked: Che
     listed.push(ruleReason(matching, checked, rule, work))
     if (slices.over()) await slices.pause()
   }
-  // No rule is known to match, nor which one.
+  // A path that is too long leaves open which rule matches.
   const isTooLong = checked.limit === TOO_LONG_LIMIT && checked.override !== null
   const tooLong: Reason = [
     'path-length',

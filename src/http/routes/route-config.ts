@@ -1,4 +1,4 @@
-/** What routes have in their config for the plugin: a limit of their own, or the cost of their requests. */
+/** The config of routes for the plugin: a limit of their own, or the cost of their requests. */
 
 import { inspect } from 'node:util'
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
@@ -41,7 +41,7 @@ export function applyConfigLimit(
   else route.preHandler = [limit, ...[route.preHandler ?? []].flat()]
 }
 
-/** What a route's requests use of the plugin's own limit. */
+/** The cost of a route's requests for the plugin's own limit. */
 export interface RouteCost {
   readonly cost: Cost
 }
@@ -69,13 +69,16 @@ export interface RouteCostOptions {
   isSkipped(checked: CheckedRequest): boolean
 }
 
-/** What requests cost by the `config.smartRateLimit` of their routes. */
+/** The costs of requests by the `config.smartRateLimit` of their routes. */
 export class RouteCosts implements RequestCosts {
   readonly #options: RouteCostOptions
   readonly #costs = new Map<unknown, CostFunction>([[false, () => 0]])
-  /** Whether some route has a cost. A flag, since Fastify creates the options of a route anew each time they are read. */
+  /**
+   * Whether some route has a cost. It is a flag, since Fastify creates the options of a route anew each time they are
+   * read.
+   */
   #differ = false
-  /** Whether nothing but a route that is not known yet can cost anything but 1. */
+  /** Whether only routes that are not known yet can have a cost but 1. */
   #mayBeOne: boolean
   #unexamined = EXAMINED
   areOne = false
@@ -102,16 +105,16 @@ export class RouteCosts implements RequestCosts {
 
   /** @throws InvalidSettingError for an invalid config of a route */
   noteRoute({ config, url }: RouteOptions): void {
-    const own = config?.smartRateLimit
+    const routeConfig = config?.smartRateLimit
     if (config && isMarkedLate(config)) this.#mayDiffer()
-    if (own === undefined) return
-    if (!isConfigLimit(own)) this.#noteDifference()
-    if (own === false) return
+    if (routeConfig === undefined) return
+    if (!isConfigLimit(routeConfig)) this.#noteDifference()
+    if (routeConfig === false) return
     const { log, rateFor } = this.#options
-    this.#costs.set(own, isConfigLimit(own) ? costOne : createRouteCost(own, log))
-    if (isConfigLimit(own)) return
+    this.#costs.set(routeConfig, isConfigLimit(routeConfig) ? costOne : createRouteCost(routeConfig, log))
+    if (isConfigLimit(routeConfig)) return
     this.count++
-    const { cost } = own
+    const { cost } = routeConfig
     if (typeof cost !== 'number') return
     const limited = rateFor(url)
     if (limited) validateCostUnder(COST, cost, limited.setting, limited.rate)
@@ -119,10 +122,10 @@ export class RouteCosts implements RequestCosts {
 
   #routeCost(request: FastifyRequest): number {
     const { config, method, url } = request.routeOptions
-    const own = config.smartRateLimit
-    if (own === undefined) return 1
-    if (!isConfigLimit(own)) this.#noteDifference()
-    const costFor = this.#costs.get(own) ?? this.#resolveEarly(own, `${method} ${url}`)
+    const routeConfig = config.smartRateLimit
+    if (routeConfig === undefined) return 1
+    if (!isConfigLimit(routeConfig)) this.#noteDifference()
+    const costFor = this.#costs.get(routeConfig) ?? this.#resolveEarly(routeConfig, `${method} ${url}`)
     return costFor(request)
   }
 

@@ -21,7 +21,7 @@ import type { AnyHook } from '../request-reply.js'
 export interface RouteLimitOptions {
   /** A rate such as `5/m`, or a function of the request that returns one; may be async. */
   readonly rate: string | RateFunction
-  /** What clients are counted by, as `middleware.key`: `ip` unless given. */
+  /** The kind of clients that are counted, as `middleware.key`: `ip` unless given. */
   readonly key?: string | KeyFunction | undefined
   /** `fixed_window` unless given. */
   readonly algorithm?: Algorithm | undefined
@@ -37,7 +37,7 @@ export interface RouteLimitOptions {
   readonly allowList?: readonly string[] | undefined
 }
 
-/** What `app.smartRateLimit.limit()` answers: a hook, and checks of the same limit from code. */
+/** The answer of `app.smartRateLimit.limit()`: a hook, and checks of the same limit from code. */
 export type RouteLimitHook = AnyHook & Ask
 
 /** The validated options, with their defaults. */
@@ -55,7 +55,7 @@ interface RouteLimit {
   readonly setting: string
 }
 
-/** What all limits of an app have in common. */
+/** The dependencies that all limits of an app have in common. */
 export type CommonDependencies = Pick<
   HookDependencies,
   | 'now'
@@ -85,10 +85,10 @@ export interface RouteLimitDependencies
   readonly log: FastifyBaseLogger
 }
 
-/** What explains a limit of a route. */
+/** A limit of a route as its explanation reads it. */
 export interface ExplainableLimit {
   readonly policy: string
-  /** Null where a function of the request answers it. */
+  /** The rate; null where a function of the request answers it. */
   readonly rate: string | null
   dependenciesFor(address: HookDependencies['address']): HookDependencies
 }
