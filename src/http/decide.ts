@@ -145,7 +145,9 @@ function check(dependencies: DecideDependencies, checked: CheckedRequest, client
   const decision = limit.block
     ? dependencies.checkLeased(checked.check, nowMs, waitedMs)
     : dependencies.check(checked.check, nowMs, waitedMs)
-  return keepDecision(checked, decision)
+  if (decision instanceof Promise) return awaitDecision(checked, decision)
+  checked.decision = decision
+  return checked
 }
 
 /** Denies a client that this process has just banned: what is in force may not have the ban yet. */
@@ -177,7 +179,9 @@ function checkAll(dependencies: DecideDependencies, checked: CheckedRequest): De
     ceiling === undefined
       ? checkLimit(dependencies, checked)
       : checkUnderCeiling(dependencies, checked, ceiling, checkLimit)
-  return keepDecision(checked, decision)
+  if (decision instanceof Promise) return awaitDecision(checked, decision)
+  checked.decision = decision
+  return checked
 }
 
 function checkLimit(dependencies: DecideDependencies, checked: CheckedRequest): Decision | Promise<Decision> {
@@ -186,12 +190,6 @@ function checkLimit(dependencies: DecideDependencies, checked: CheckedRequest): 
   if (limit.takesPermits) return dependencies.takePermits(checked)
   if (limit.awaitsEnd) return dependencies.checkAhead(check, nowMs, waitedMs)
   return limit.block ? dependencies.checkLeased(check, nowMs, waitedMs) : dependencies.check(check, nowMs, waitedMs)
-}
-
-function keepDecision(checked: CheckedRequest, decision: Decision | Promise<Decision>): Decided {
-  if (decision instanceof Promise) return awaitDecision(checked, decision)
-  checked.decision = decision
-  return checked
 }
 
 /** Waits for the decision of the store. A ceiling does not change this last step, which remembers nothing. */
