@@ -26,7 +26,7 @@ const CLOSE_MS = 3_000
  */
 export class Components {
   readonly #log: FastifyInstance['log']
-  /** What the others use, and is closed after them. */
+  /** The connections that the others use; they are closed last. */
   readonly #connections: Opened[] = []
   readonly #parts: Opened[] = []
 

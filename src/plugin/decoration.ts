@@ -64,15 +64,15 @@ export function createDecoration(decorated: Decorated): SmartRateLimit {
     decisionOf: keptDecision,
     ...hook.ask,
     explain: hook.explain,
-    async reset(given) {
-      const key = privacy === undefined ? given : privacy.toCounted(given)
-      if (privacy?.isShortened(key)) {
+    async reset(key) {
+      const counted = privacy === undefined ? key : privacy.toCounted(key)
+      if (privacy?.isShortened(counted)) {
         throw new InvalidSettingError(
-          `The key ${JSON.stringify(given)} is of a network, whose clients have counters of their own: give the key of one address`,
+          `The key ${JSON.stringify(key)} is of a network, whose clients have counters of their own: give the key of one address`,
         )
       }
       const { rules, overrides } = current.lastGood()
-      await limiter.reset([given, ...counters.countersFor(key, rules.rules, overrides)])
+      await limiter.reset([key, ...counters.countersFor(counted, rules.rules, overrides)])
     },
   }
 }

@@ -21,7 +21,7 @@ export interface Switches {
 
 /** The paths of the staff routes, as browsers request them: each links to the other. */
 export interface StaffMounts {
-  /** Each ends with a slash. */
+  /** The root paths of dashboards. Each ends with a slash. */
   readonly dashboards: string[]
   /** The root paths of admin panels. */
   readonly panels: string[]
@@ -30,8 +30,8 @@ export interface StaffMounts {
 }
 
 /** Returns the mount that shares the most leading segments with another one. */
-export function nearestMount(mounts: readonly string[], own: string): string | undefined {
-  const segments = own.split('/')
+export function nearestMount(mounts: readonly string[], path: string): string | undefined {
+  const segments = path.split('/')
   const shared = (mount: string) => {
     const theirs = mount.split('/')
     const apart = segments.findIndex((segment, index) => segment !== theirs[index])
@@ -42,7 +42,7 @@ export function nearestMount(mounts: readonly string[], own: string): string | u
 
 /** A limit of the hook. */
 export interface NamedLimit {
-  /** Such as `100/m`. */
+  /** The rate, such as `100/m`. */
   readonly rate: string
   readonly algorithm: Algorithm
 }
@@ -53,7 +53,7 @@ export interface InForce {
   readonly client: string
   /** `deny`, `allow`, or a rate. */
   readonly effect: string
-  /** Milliseconds since the epoch; null for none. */
+  /** The end, in milliseconds since the epoch; null for none. */
   readonly expiresAtMs: number | null
 }
 
@@ -72,7 +72,7 @@ export interface Internals {
   readonly log: OutageLog
   readonly clock: Clock
   readonly switches: Switches
-  /** How addresses are stored; undefined where they are stored in full. */
+  /** The way in which addresses are stored; undefined where they are stored in full. */
   readonly privacy: AddressPrivacy | undefined
   readonly alerts: AlertSettings
   /** The alerts that this process sends by itself; undefined where it does not. */

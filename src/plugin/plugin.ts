@@ -77,7 +77,7 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   const isLogging = enabled && settings.logEvents !== false
   const components = new Components(app)
 
-  // What few servers use is loaded by those that do.
+  // Modules that few servers use are loaded by those that do.
   const metrics =
     enabled && settings.metrics
       ? await (await import('../operations/metrics/metrics.js')).openMetrics(settings.metrics)

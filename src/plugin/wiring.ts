@@ -134,11 +134,11 @@ function createMemoryLimiter(store: MemoryStore): Limiter {
 function createRefusalsPoll({ clock, storeTimeoutMs }: Settings, store: Store, changed: () => void): Poll | undefined {
   const { resets } = store
   if (resets === undefined) return undefined
-  let known: number | undefined
+  let previous: number | undefined
   async function look(): Promise<void> {
     const counted = await resets?.call(store)
-    if (counted !== known) changed()
-    known = counted
+    if (counted !== previous) changed()
+    previous = counted
   }
   return new Poll({ look, now: () => clock.now(), timeoutMs: storeTimeoutMs })
 }
@@ -256,12 +256,12 @@ export function createRollupKeeper({ clock }: Settings, { database }: OpenDataba
   return new RollupKeeper({ database, clock, prepare, log })
 }
 
-/** @param known the gaps and notes that this process knows */
+/** @param processNotes the gaps and notes that this process knows */
 export function createRulePreview(
   { clock, privacy }: Settings,
   { database }: OpenDatabase,
   router: RouterOptions,
-  known: Pick<PreviewDependencies, 'gaps' | 'notes'>,
+  processNotes: Pick<PreviewDependencies, 'gaps' | 'notes'>,
 ): Preview {
   return createdByFirstCall(async () => {
     const { createPreview } = await import('../reports/preview/preview.js')
@@ -272,7 +272,7 @@ export function createRulePreview(
       privacy,
       requestPath: createRoutedPath(router),
       newCounter: (policy) => newEntry(policy),
-      ...known,
+      ...processNotes,
     })
   })
 }
@@ -287,11 +287,11 @@ export function findLogGaps({ logEvents }: Settings, events?: EventLog): string[
   return gaps
 }
 
-/** What routes have of their own, which the log does not show. */
+/** The settings of single routes, which the log does not show. */
 export interface RouteSettings {
   /** The number of routes that have a cost. */
   readonly costs: number
-  /** Whether there are limits for single routes. */
+  /** Whether single routes have limits. */
   readonly haveLimits: boolean
 }
 

@@ -108,10 +108,10 @@ export function checkedWrites(
   }
 
   async function createMany(call: Write) {
-    const given: unknown = Reflect.get(call.args, 'data') ?? []
-    const rows = (Array.isArray(given) ? given : [given]).map(toValues)
+    const input: unknown = Reflect.get(call.args, 'data') ?? []
+    const rows = (Array.isArray(input) ? input : [input]).map(toValues)
     const wrong = await wrongRows(rows.map(plainFields), 'new')
-    if (Array.isArray(given)) refuse({}, wrong)
+    if (Array.isArray(input)) refuse({}, wrong)
     else refuse(wrong[0]?.errors ?? {})
     const token = changeToken()
     return written(call, { ...call.args, data: rows.map((row) => stamped(row, token)) })
@@ -127,13 +127,13 @@ export function checkedWrites(
   async function updateMany(call: Write) {
     const data = toValues(Reflect.get(call.args, 'data'))
     const rows = await rowsFor(transactionClient(client, call)).findMany({ where: toWhere(call.args) as never })
-    const own = updateErrors(data, null)
+    const updateFieldErrors = updateErrors(data, null)
     const merged = rows.map((row) => merge(row, data))
     const wrong = await wrongRows(merged, 'stored')
     // Errors of the update itself are reported once, not for every row.
-    const others = wrong.map((row) => ({ ...row, errors: without(row.errors, own) }))
+    const others = wrong.map((row) => ({ ...row, errors: without(row.errors, updateFieldErrors) }))
     refuse(
-      own,
+      updateFieldErrors,
       others.filter(({ errors }) => hasAny(errors)),
     )
     return written(call, { ...call.args, data: stamped(data) })

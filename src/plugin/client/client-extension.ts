@@ -10,7 +10,7 @@ export interface ClientWriteOptions extends WriteOptions {
 
 /** Newest first. */
 const EVENT_ORDER = [{ timestamp: 'desc' as const }, { id: 'desc' as const }]
-/** As they are matched. */
+/** The order in which rules are matched. */
 const RULE_ORDER = [{ priority: 'desc' as const }, { name: 'asc' as const }]
 
 /** Returns the arguments of a list, which has an order of its own where none is given. */

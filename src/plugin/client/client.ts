@@ -38,7 +38,7 @@ function createLazyClient<T extends { $disconnect(): Promise<void> }>(database: 
   let client: T | undefined
   const lazyClient = new Proxy({} as T, {
     get(_target, property) {
-      // It may be called when the client is in use.
+      // The method may be called when the client is in use.
       if (client === undefined && property === '$disconnect') {
         return () => (client === undefined ? database.close() : client.$disconnect())
       }
@@ -162,8 +162,8 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
         const value: unknown = Reflect.get(target, property)
         if (typeof value !== 'function') return value
         if (property === '$transaction')
-          return (...given: unknown[]) => refreshed(() => Reflect.apply(value, target, given))
-        if (property === '$extends') return (...given: unknown[]) => refreshing(Reflect.apply(value, target, given))
+          return (...input: unknown[]) => refreshed(() => Reflect.apply(value, target, input))
+        if (property === '$extends') return (...input: unknown[]) => refreshing(Reflect.apply(value, target, input))
         return value
       },
     })

@@ -35,7 +35,7 @@ export function merge(row: StoredRow, data: Values): Values {
 /** Returns the value of Prisma's long form of an update: `{ set: '5/m' }`, `{ increment: 1 }`. */
 function plainValue(value: unknown, stored: unknown): unknown {
   if (typeof value !== 'object' || value === null || value instanceof Date) return value
-  // Like Prisma, which takes an undefined value for absent.
+  // Prisma takes an undefined value for absent too.
   const [step, ...others] = Object.entries(value).filter(([, operand]) => operand !== undefined)
   const [operation, operand] = step ?? []
   if (others.length > 0) return value

@@ -1,4 +1,4 @@
-/** How a request is decided, by the plugin's own check and by limits of single routes. */
+/** The decision about a request, by the plugin's own check and by limits of single routes. */
 import { countsBy } from '../../clients/client-kind.js'
 import { systemClock } from '../../ground/time/clock.js'
 import { type CheckedRequest, NOTHING_IN_FORCE } from '../../http/checked-request.js'

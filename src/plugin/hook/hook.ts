@@ -60,7 +60,7 @@ export function createHook(components: HookComponents) {
     routeLimit: (options: RouteLimitOptions) => routeLimits.create(options, 'limit', false),
     noteRoute,
     postponed: records.postponed,
-    /** What routes have of their own, so far. */
+    /** Returns the limits and costs that routes have so far. */
     routeSettings: () => ({ costs: costs.count, haveLimits: routeLimits.haveLimits() }),
   }
 }

@@ -1,4 +1,4 @@
-/** By what requests are counted: their users, and the clients of limits. */
+/** The clients by which requests are counted: their users, and the clients of limits. */
 import type { ClientKind } from '../../clients/client-kind.js'
 import { createHeaderHash } from '../../clients/limit-client.js'
 import type { ToClient } from '../../http/checked-request.js'

@@ -14,7 +14,7 @@ type RecordStep = HookDependencies['record']
 
 /** The record steps of the plugin's own check, and of limits for single routes. */
 export interface Records {
-  /** Undefined where nothing is recorded. */
+  /** The step that records; undefined where nothing is recorded. */
   readonly record: RecordStep
   readonly recordRoute: RecordStep
   /** The events that wait for the limits of their requests' routes. */

@@ -98,21 +98,21 @@ const KEYS: ReadonlyMap<string, string> = new Map(
 )
 
 export function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: MiddlewareOptions) {
-  const own = withoutUndefined(options)
-  const given: MiddlewareOptions = { ...withoutUndefined(fromEnvironment), ...own }
-  const called = (name: string) => (name in own ? `middleware.${name}` : middlewareVariableFor(name))
-  validateSettings(MIDDLEWARE, given, called)
-  const { allowList, denyList, lease: leaseMs, ...middleware } = parseSettings(MIDDLEWARE, given, called)
+  const inCode = withoutUndefined(options)
+  const merged: MiddlewareOptions = { ...withoutUndefined(fromEnvironment), ...inCode }
+  const called = (name: string) => (name in inCode ? `middleware.${name}` : middlewareVariableFor(name))
+  validateSettings(MIDDLEWARE, merged, called)
+  const { allowList, denyList, lease: leaseMs, ...middleware } = parseSettings(MIDDLEWARE, merged, called)
   const { backend, algorithm, defaultRate, rateLimits } = middleware
   validateWindows(called('defaultRate'), defaultRate, algorithm)
   for (const [prefix, rate] of Object.entries(rateLimits)) {
     validateWindows(`${called('rateLimits')}[${JSON.stringify(prefix)}]`, rate, algorithm)
   }
-  validateCounts(called('counts'), given.counts, algorithm, middleware.counts)
-  if (leaseMs !== undefined) requireSettle(backend, called('lease'), given.lease, 'leave lease out')
+  validateCounts(called('counts'), merged.counts, algorithm, middleware.counts)
+  if (leaseMs !== undefined) requireSettle(backend, called('lease'), merged.lease, 'leave lease out')
   if (algorithm === 'concurrency') requireSettle(backend, called('algorithm'), algorithm)
   const lists = { allow: allowList, deny: denyList }
-  return { ...middleware, leaseMs, lists, allowedNetworks: (given.allowList ?? []).map(parseNetwork) }
+  return { ...middleware, leaseMs, lists, allowedNetworks: (merged.allowList ?? []).map(parseNetwork) }
 }
 
 /** Returns whether a store can give back what checks used. The stores of this package can. */
@@ -136,12 +136,12 @@ export function requireSettle(
 /** @throws InvalidSettingError for a limit that cannot count responses */
 export function validateCounts(
   called: string,
-  given: unknown,
+  value: unknown,
   algorithm: Algorithm,
   counts: CountedStatuses | null,
 ): void {
   const problem = findCountsProblem(algorithm, counts)
-  if (problem !== undefined) throw new InvalidSettingError(`Setting "${called}" is ${shown(given)}: ${problem}`)
+  if (problem !== undefined) throw new InvalidSettingError(`Setting "${called}" is ${shown(value)}: ${problem}`)
 }
 
 function middlewareVariableFor(option: string): string {
@@ -151,19 +151,19 @@ function middlewareVariableFor(option: string): string {
 
 /** Parses `RATELIMIT_MIDDLEWARE`. */
 export function readMiddleware(json: string): unknown {
-  let given: unknown
+  let parsed: unknown
   try {
-    given = JSON.parse(json)
+    parsed = JSON.parse(json)
   } catch {
-    given = undefined
+    parsed = undefined
   }
-  if (typeof given !== 'object' || given === null || Array.isArray(given)) {
+  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
     throw new InvalidSettingError(
       `Setting "RATELIMIT_MIDDLEWARE" is ${json.slice(0, 80)}: give a JSON object such as {"DEFAULT_RATE":"100/m"}`,
     )
   }
   return Object.fromEntries(
-    Object.entries(given).map(([key, value]) => {
+    Object.entries(parsed).map(([key, value]) => {
       const option = KEYS.get(key)
       if (option === undefined) {
         throw new InvalidSettingError(

@@ -22,11 +22,11 @@ export interface MiddlewareOptions {
   defaultRate?: string | RateFunction | undefined
   /** Rates by path prefix: `/auth` covers `/auth` and `/auth/…`, `/auth/` covers `/auth/…`; the longest wins. */
   rateLimits?: Record<string, string> | undefined
-  /** How requests are counted; `fixed_window` by default. */
+  /** The algorithm that counts requests; `fixed_window` by default. */
   algorithm?: Algorithm | undefined
   /**
-   * What clients are counted by: `ip` (the default), `user`, `route`, `header:<Name>` or `cookie:<name>`, up to three of
-   * them with `+` between, `all` (one counter that all share), or a function; the IP as a fallback.
+   * The kind of clients that are counted: `ip` (the default), `user`, `route`, `header:<Name>` or `cookie:<name>`, up
+   * to three of them with `+` between, `all` (one counter that all share), or a function; the IP as a fallback.
    */
   key?: string | KeyFunction | undefined
   /** `requests` (the default), or the statuses of the responses that count: `401,403`, `4xx,5xx`. */
@@ -59,11 +59,11 @@ export interface RateLimitOptions extends AlertSettingOptions, PrivacySettingOpt
   logEvents?: boolean | 'blocked' | undefined
   /** Whether the rules and overrides of the database apply; without it their tables are never read. */
   useDynamicRules?: boolean | undefined
-  /** How long rules are used before the table is read again, in seconds, 0 to 86400; 60 by default. */
+  /** The time for which rules are used before the table is read again, in seconds, 0 to 86400; 60 by default. */
   ruleCacheTimeout?: number | undefined
   /** The limit of requests that no rule matches. */
   middleware?: MiddlewareOptions | undefined
-  /** What to do while the store fails: `local` (count in process memory), `allow`, or `deny` (503). */
+  /** The answer while the store fails: `local` (count in process memory), `allow`, or `deny` (503). */
   onStoreError?: StoreErrorAction | undefined
   /** `file:./ratelimit.db` (the default), `postgresql://…`, or a client made by `createRateLimitClient`. */
   database?: string | RateLimitClient | undefined
@@ -94,7 +94,7 @@ export interface RateLimitOptions extends AlertSettingOptions, PrivacySettingOpt
   hook?: 'onRequest' | 'preHandler' | undefined
   /** `legacy` (the default): X-RateLimit headers; `draft`: RateLimit and RateLimit-Policy; `both`, or `none`. */
   headers?: HeaderVariant | undefined
-  /** How long a request waits for the store, in milliseconds; 500 by default. */
+  /** The time for which a request waits for the store, in milliseconds; 500 by default. */
   storeTimeoutMs?: number | undefined
   /**
    * The most events buffered while the database is busy or away; further ones go to the spool, or are dropped and

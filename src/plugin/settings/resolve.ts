@@ -38,10 +38,10 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
   validateSettings(SETTINGS, options, (name) => name)
   const fromEnvironment = optionsFromEnvironment(environment)
   validateSettings(SETTINGS, fromEnvironment, variableFor)
-  const own = withoutUndefined(options)
-  const given: RateLimitOptions = { ...fromEnvironment, ...own }
-  const called = (name: string) => (name in own ? name : variableFor(name))
-  const { ruleCacheTimeout, ...settings } = parseSettings(OWN_SETTINGS, given, called)
+  const inCode = withoutUndefined(options)
+  const merged: RateLimitOptions = { ...fromEnvironment, ...inCode }
+  const called = (name: string) => (name in inCode ? name : variableFor(name))
+  const { ruleCacheTimeout, ...settings } = parseSettings(OWN_SETTINGS, merged, called)
   if (settings.hashHeaderKeys && settings.hashSecret === undefined) {
     throw new InvalidSettingError('Setting "hashHeaderKeys" is true without "hashSecret": give RATELIMIT_HASH_SECRET')
   }
@@ -57,7 +57,7 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
       'Setting "middleware.backend" is "redis" without "redis": give that option, or RATELIMIT_REDIS_URL, such as redis://127.0.0.1:6379',
     )
   }
-  const alerts = alertSettingsFrom(parseSettings(ALERT_SETTINGS, given, called), called)
+  const alerts = alertSettingsFrom(parseSettings(ALERT_SETTINGS, merged, called), called)
   return {
     ...settings,
     ruleCacheTimeoutMs: ruleCacheTimeout * SECOND_MS,
@@ -110,7 +110,7 @@ export const OWN_SETTINGS = {
   headers: { ...VALIDATORS.headerVariant, default: 'legacy' },
   // 500 ms: longer than a busy database takes, shorter than a client waits.
   storeTimeoutMs: { ...VALIDATORS.storeTimeout, default: 500 },
-  // Some seconds of heavy traffic; a few megabytes, at most 20.
+  // The default holds some seconds of heavy traffic in a few megabytes, at most 20.
   eventBuffer: { ...VALIDATORS.bufferLength, default: 20_000 },
   eventSpool: {
     ...VALIDATORS.filledText,

@@ -1,5 +1,5 @@
 /**
- * What settings accept, each schema with a description for messages. They are compiled when the package is built
+ * The schemas of settings, each with a description for messages. They are compiled when the package is built
  * (`scripts/generate.ts`), so that a server validates its settings without loading TypeBox.
  */
 import Type from 'typebox'
