@@ -8,7 +8,7 @@
 
 import { asText } from '../ground/storable.js'
 
-/** One kind by which requests are counted. The name of a header is in lower case. */
+/** The kind by which requests are counted, one at a time. The name of a header is in lower case. */
 export type KeyPart =
   | { readonly kind: 'ip' }
   | { readonly kind: 'user' }
@@ -16,7 +16,7 @@ export type KeyPart =
   | { readonly kind: 'header'; readonly name: string }
   | { readonly kind: 'cookie'; readonly name: string }
 
-/** By what requests are counted: one kind, several together, or nothing, so that all clients share one counter. */
+/** The kinds by which requests are counted: one, several together, or none, so that all clients share one counter. */
 export type ClientKind =
   | KeyPart
   | { readonly kind: 'all' }

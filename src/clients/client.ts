@@ -18,7 +18,7 @@ import { type ClientKind, type KeyPart, partName } from './client-kind.js'
 export interface ClientPart {
   /** The kind by which requests are counted, as `partName` has it; `key` for what a function of the host answered. */
   readonly name: string
-  /** Null where the request has none. */
+  /** The value; null where the request has none. */
   readonly value: string | null
 }
 

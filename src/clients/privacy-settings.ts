@@ -18,12 +18,14 @@ export interface PrivacyOptions {
 
 /** The settings of privacy, as options. */
 export interface PrivacySettingOptions {
-  /** With `hashHeaderKeys` or `privacy`: the secret of the HMACs of header values and addresses, at least 16 characters. */
+  /**
+   * The secret of the HMACs of header values and addresses, at least 16 characters; for `hashHeaderKeys` or `privacy`.
+   */
   hashSecret?: string | undefined
   /**
-   * What is stored of clients' addresses: `{ addresses: 'full' }` (the default), `'truncated'` (the log has the /24, of
-   * IPv6 the /48) or `'pseudonym'` (the log has an HMAC). Both others need `hashSecret`; counters and bans then have the
-   * HMAC.
+   * The part of clients' addresses that is stored: `{ addresses: 'full' }` (the default), `'truncated'` (the log has
+   * the /24, of IPv6 the /48) or `'pseudonym'` (the log has an HMAC). Both others need `hashSecret`; counters and bans
+   * then have the HMAC.
    */
   privacy?: PrivacyOptions | undefined
   /** The number of leading bits of an IPv6 address that identify a client, 1 to 128; 64 by default. */
