@@ -14,11 +14,11 @@ export const ALGORITHMS = [...RATE_ALGORITHMS, 'concurrency'] as const
 export type RateAlgorithm = (typeof RATE_ALGORITHMS)[number]
 export type Algorithm = (typeof ALGORITHMS)[number]
 
-/** How much a client may use, and in which time. */
+/** A limit and the period for which it is. */
 export interface Window {
-  /** How much a client may use per period: 0 (refuses everything) to 2147483647. */
+  /** The most that a client may use per period: 0 (refuses everything) to 2147483647. */
   readonly limit: number
-  /** Milliseconds; `MONTH_MS` stands for a calendar month. */
+  /** The period in milliseconds; `MONTH_MS` stands for a calendar month. */
   readonly periodMs: number
 }
 
@@ -79,18 +79,18 @@ export function leastLimit({ limit, windows }: Policy): number {
   return windows === undefined ? limit : Math.min(...windows.map((window) => window.limit))
 }
 
-/** One question to the limiter. */
+/** A question to the limiter. */
 export interface Check {
   /** Names the counter. */
   readonly key: string
   readonly policy: Policy
   /**
-   * How much of the limit this request uses: an integer, 0 to 2147483647. A check of cost 0 uses nothing: `count` and
-   * `remaining` say what was used before, `allowed` and `retryAfterMs` answer for a check of cost 1.
+   * The part of the limit that this request uses: an integer, 0 to 2147483647. A check of cost 0 uses nothing: `count`
+   * and `remaining` say what was used before, `allowed` and `retryAfterMs` answer for a check of cost 1.
    */
   readonly cost: number
   /**
-   * With `concurrency`: identifies the permits that the check takes, so that these can be given back and no others. An
+   * Identifies the permits that the check takes with `concurrency`, so that these can be given back and no others. An
    * integer, 0 to 2^53 - 1, that no other check with permits on the counter has.
    */
   readonly permit?: number
@@ -98,11 +98,11 @@ export interface Check {
 
 /** Gives a counter back what a check used of it, and its client did not; with `concurrency` the permits of a check. */
 export interface Settlement extends Check {
-  /** Of the window that gets it back: where a policy lists several, each has a settlement of its own. */
+  /** The policy of the window that gets it back: where a policy lists several, each has a settlement of its own. */
   readonly policy: PlainPolicy
   /**
-   * When the counter forgets by itself what the check used: at the end of a fixed window, or of the cell after that of a
-   * sliding window. Not needed with `concurrency`, where `permit` says what is given back.
+   * The time when the counter forgets by itself what the check used: at the end of a fixed window, or of the cell after
+   * that of a sliding window. Not needed with `concurrency`, where `permit` says what is given back.
    */
   readonly forgottenAtMs?: number
 }
@@ -117,7 +117,7 @@ export interface WindowState {
   readonly limit: number
   readonly remaining: number
   readonly resetMs: number
-  /** As that of the decision: 0 where this window allows the check. */
+  /** The wait as that of the decision: 0 where this window allows the check. */
   readonly retryAfterMs: number | null
 }
 
@@ -130,14 +130,14 @@ export interface Decision {
   readonly limit: number
   /** The rest of the limit, never negative. */
   readonly remaining: number
-  /** Milliseconds until the client's usage is 0; with `concurrency` always a second, since that is not known. */
+  /** The milliseconds until the client's usage is 0; with `concurrency` always a second, since that is not known. */
   readonly resetMs: number
   /**
-   * Milliseconds until the same check is allowed; 0 when it is allowed now, `null` when waiting does not help. With
+   * The milliseconds until the same check is allowed; 0 when it is allowed now, `null` when waiting does not help. With
    * `concurrency` a second, after which it is worth another try.
    */
   readonly retryAfterMs: number | null
-  /** No store answered, and the fallback refuses: a 503 rather than a 429. */
+  /** The store did not answer, and the fallback refuses: a 503 rather than a 429. */
   readonly unavailable?: true
   /**
    * All windows of a policy that lists them, in its order. The decision itself then is that of the window that refuses

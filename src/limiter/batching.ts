@@ -4,8 +4,8 @@ import type { SafeStore } from './batch-store.js'
 /** A larger batch would delay its first check, and keep a synchronous driver busy, for too long. */
 const MAX_BATCH_SIZE = 512
 /**
- * With so many checks a batch is sent before the turn of the event loop is over: the store works on it while the other
- * requests of the turn are read, and these follow in a batch of their own.
+ * The number of checks at which a batch is sent before the turn of the event loop is over: the store works on it while
+ * the other requests of the turn are read, and these follow in a batch of their own.
  */
 const READY_SIZE = 32
 

@@ -53,7 +53,7 @@ export class CircuitBreaker implements SafeStore {
 
   decideLocally(check: Check, nowMs: number): Decision | undefined {
     if (this.#unanswered === undefined) return undefined
-    // One check may fail for a reason of its own: the next probe has another one.
+    // A check may fail for a reason of its own: the next probe has another one.
     this.#unanswered = check
     return this.#options.fallback.decide(check, nowMs)
   }

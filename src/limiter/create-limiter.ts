@@ -14,7 +14,7 @@ export interface LimiterOptions extends Omit<CircuitBreakerOptions, 'onRecovery'
   readonly store: BatchStore
   /** Polls whether remembered refusals still hold: whether another process has reset a counter. */
   readonly refusalsPoll?: RefusalsPoll | undefined
-  /** Whether and how shares are taken; the store has to have `settle`. */
+  /** The options of leases, where shares are taken; the store has to have `settle`. */
   readonly lease?: LeaseOptions | undefined
   /** The time that the store may take for a batch, in milliseconds. */
   readonly timeoutMs: number

@@ -5,11 +5,11 @@ import { Share } from './share.js'
 
 /** Further clients push out the oldest; each takes about 300 bytes. */
 const MAX_SHARES = 10_000
-/** How many settlements are sent at once, so that checks do not wait long. */
+/** The number of settlements that are sent at once, so that checks do not wait long. */
 const MAX_SETTLED = 512
 
 export interface LeaseOptions {
-  /** How long a share may be used, in milliseconds. */
+  /** The time for which a share may be used, in milliseconds. */
   readonly leaseMs: number
   /** The clock of requests. */
   readonly now: () => number
@@ -222,7 +222,7 @@ export class Leases implements WrappedStore {
   }
 }
 
-/** Whether a limit has shares: those of one fixed window. */
+/** Returns whether a limit has shares: those of one fixed window. */
 function hasShares(policy: Policy): policy is PlainPolicy {
   return policy.algorithm === 'fixed_window' && isPlain(policy)
 }

@@ -30,6 +30,6 @@ export interface Limiter {
   close(): Promise<void> | void
   /** Whether the fallback decides now. */
   readonly storeIsDown: boolean
-  /** How many batches of checks the store has failed or not answered in time. */
+  /** The number of batches of checks that the store has failed or not answered in time. */
   readonly storeErrors: number
 }

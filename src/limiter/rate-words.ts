@@ -15,7 +15,7 @@ const WINDOW =
   /^(\d{1,3}(?:[ ',_]\d{3})+|\d{1,10})\s*(?:x|times|requests?|reqs?|calls?|hits?)?\s*(?:\/|per\b|an?\b|every\b|each\b|in\b|within\b)\s*(?:an?\s+)?(.+)$/
 /** `100rpm`. */
 const SHORT = /^(\d{1,10})\s*(?:rp|\/)\s*([smhd])$/
-/** Between windows, and not within a number. */
+/** The separators between windows, which are not within a number. */
 const BETWEEN = /;|\band\b|(?<!\d),|,(?!\d{3}(?!\d))/
 
 /** Returns the spelling of a length such as `2 hours`; undefined for a text that is none. */

@@ -60,7 +60,7 @@ export function parseRate(rate: string): Rate {
   if (texts.length > MAX_WINDOWS) throw invalid(rate, `has ${texts.length} windows`)
   const windows = texts.map((text) => parseWindow(rate, text))
   refuseSamePeriods(rate, texts, windows)
-  // There is a comma, so there is a first one.
+  // A rate with a comma has a first window.
   const [{ limit, periodMs } = { limit: 0, periodMs: 0 }] = windows
   return { limit, periodMs, windows }
 }

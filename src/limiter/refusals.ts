@@ -33,7 +33,10 @@ interface Refusal {
 
 /** A flood from more clients than this reaches the store; each takes about 300 bytes. */
 const MAX_REMEMBERED = 10_000
-/** How many refusals are inspected for expiry whenever one is noted: more than one, so that the number shrinks. */
+/**
+ * The number of refusals that are inspected for expiry whenever one is noted: more than one, so that the number
+ * shrinks.
+ */
 const EXPIRY_INSPECTIONS = 2
 
 /**
@@ -169,7 +172,7 @@ function areNested({ windows = [] }: Policy): boolean {
 
 /** Returns how long a refusal certainly holds, in milliseconds; null where that is not known. */
 function waitFor({ policy, cost }: Check, { resetMs, retryAfterMs, windows, unavailable }: Decision): number | null {
-  // Any request in progress may finish at any moment, and a store may answer again.
+  // A request in progress may finish at any moment, and a store may answer again.
   if (!isRate(policy) || unavailable) return null
   if (policy.algorithm === 'fixed_window') {
     if (windows === undefined) return resetMs
@@ -178,7 +181,7 @@ function waitFor({ policy, cost }: Check, { resetMs, retryAfterMs, windows, unav
     return areNested(policy) ? resetMs : Math.min(...windows.map((window) => window.resetMs))
   }
   if (cost > 1) return null
-  // Nothing of a limit of 0 is ever used, so that only an edit of the limit changes the answer.
+  // A limit of 0 is never used, so that only an edit of the limit changes the answer.
   return retryAfterMs ?? (resetMs === 0 ? policy.periodMs : null)
 }
 
@@ -213,7 +216,7 @@ export class RememberedRefusals implements SafeStore {
   /** Returns a refusal that holds, without asking the store; it counts the check. */
   remembered(check: Check, nowMs: number): Decision | undefined {
     if (this.#refusals.isEmpty) return undefined
-    // Until it is known whether refusals still hold, the store decides.
+    // The store decides until it is known whether refusals still hold.
     if (!this.#store.isOpen && this.#poll?.isFresh(nowMs) === false) return undefined
     return this.#refusals.answer(check, nowMs)
   }

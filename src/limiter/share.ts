@@ -2,7 +2,7 @@ import { type Check, type Decision, type PlainPolicy, type Settlement, samePolic
 
 /** A client with fewer requests in a lease's time has no share: it would save no call of the store. */
 const FEWEST_REQUESTS = 4
-/** How much a share may exceed what a client has used so far, where it was not watched for a lease's time yet. */
+/** The factor by which a share may exceed the usage so far of a client that was not watched for a lease's time yet. */
 const GROWTH = 8
 
 /** The share that a process holds of one client's counter, a fixed window: units that the store counted, and no request used. */
@@ -42,17 +42,17 @@ export class Share {
     return { allowed: true, count, limit, remaining: limit - count, resetMs: this.#endMs - nowMs, retryAfterMs: 0 }
   }
 
-  /** Whether neither the lease's time nor the window is over, and the clock was not set back. */
+  /** Returns whether neither the lease's time nor the window is over, and the clock was not set back. */
   isInForce(nowMs: number): boolean {
     return nowMs < this.#answeredMs + this.leaseMs && this.#isUsable(nowMs)
   }
 
-  /** Whether the client has sent nothing for so long that its pace is unknown. */
+  /** Returns whether the client has sent nothing for so long that its pace is unknown. */
   isIdle(nowMs: number): boolean {
     return this.#unused === 0 && Math.abs(nowMs - this.#sinceMs) >= 2 * this.leaseMs
   }
 
-  /** Whether the store's last answer was to this policy. */
+  /** Returns whether the store's last answer was to this policy. */
   isOf(policy: PlainPolicy): boolean {
     return this.#policy !== undefined && samePolicy(this.#policy, policy)
   }
@@ -103,7 +103,7 @@ export class Share {
     return [{ key: this.key, policy, cost, forgottenAtMs: this.#endMs }]
   }
 
-  /** Whether the units may be used: none of another window may. */
+  /** Returns whether the units may be used: none of another window may. */
   #isUsable(nowMs: number): boolean {
     return nowMs < this.#endMs && nowMs >= this.#answeredMs - this.leaseMs
   }

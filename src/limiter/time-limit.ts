@@ -3,7 +3,7 @@ import type { Check, Settlement } from './algorithm.js'
 import type { Answers, BatchStore } from './batch-store.js'
 import { PartlyDecidedError } from './batch-store.js'
 
-/** While this many batches are unanswered, further ones fail at once. */
+/** The number of unanswered batches at which further ones fail at once. */
 const MAX_UNANSWERED = 8
 
 /** Fails a batch that the store does not answer in time, or not completely. */

@@ -2,7 +2,7 @@ import { DAY_MS } from '../ground/time/clock.js'
 import type { Check, Decision, WindowState } from './algorithm.js'
 import type { Answers, BatchStore } from './batch-store.js'
 
-/** How much longer than its periods a counter may last, where another process has a clock that is ahead. */
+/** The time by which a counter may outlast its periods, where another process has a clock that is ahead. */
 const MAX_AHEAD_MS = DAY_MS
 
 /** Wraps a store that is not of this package: a wrong answer is a failure, since headers and events would show it. */

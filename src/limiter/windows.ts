@@ -20,7 +20,7 @@ type CheckFunction<Counter> = (
   nowMs: number,
 ) => Checked<Counter>
 
-/** How an algorithm checks one window, and how its counter is written as numbers. */
+/** The check of one window by an algorithm, and the numbers as which its counter is written. */
 interface Form<Counter> {
   readonly check: CheckFunction<Counter>
   readonly read: (numbers: WindowNumbers) => Counter
@@ -167,7 +167,7 @@ export type WindowNumbers = readonly number[]
 /** The state that a store keeps per key: every window of the last check, in any order. */
 export type WindowsCounter = readonly WindowNumbers[]
 
-// By index, since destructuring an array takes several times as long.
+// Indexes are used, since destructuring an array takes several times as long.
 
 export function readFixedWindow(numbers: WindowNumbers): FixedWindowCounter {
   const startMs = numbers[1] ?? 0

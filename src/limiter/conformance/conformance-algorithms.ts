@@ -56,7 +56,7 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Pol
 
   'answers a batch of different costs, limits and periods as it answers them one by one': async (store, policy) => {
     const [together, single] = [freshKey(), freshKey()]
-    const asked = [
+    const checks = [
       [policy(10), 4],
       [policy(10), 7],
       [policy(10), 4],
@@ -65,15 +65,15 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Pol
       [policy(10, 10_000), 3],
       [policy(10), 2],
     ] as const
-    const batch = asked.map(([policy, cost]) => ({ key: together, policy, cost }))
+    const batch = checks.map(([policy, cost]) => ({ key: together, policy, cost }))
     const expected = []
-    for (const [policy, cost] of asked) expected.push(await checkOne(store, NOW_MS, single, policy, cost))
+    for (const [policy, cost] of checks) expected.push(await checkOne(store, NOW_MS, single, policy, cost))
     assert.deepEqual(await checkAll(store, NOW_MS, ...batch), expected)
   },
 
   'allows the same check after the wait that it answered, and not a second earlier': async (store, policy) => {
     const day = 366 * DAY_MS
-    const asked = [
+    const checks = [
       [policy(3), 1],
       [policy(7, SECOND_MS), 2],
       [policy(100, 7 * DAY_MS), 33],
@@ -81,7 +81,7 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Pol
       [policy(MAX_LIMIT, SECOND_MS), 1],
       [policy(MAX_LIMIT, day), 1_000_003],
     ] as const
-    for (const [policy, cost] of asked) {
+    for (const [policy, cost] of checks) {
       const key = freshKey()
       assert.equal((await checkOne(store, NOW_MS, key, policy, policy.limit)).allowed, true)
       const { allowed, retryAfterMs } = await checkOne(store, NOW_MS, key, policy, cost)

@@ -66,12 +66,12 @@ const CASES: Cases = {
   'answers a batch on several counters, of different costs and limits, as it answers them one by one': async (
     store,
   ) => {
-    const asked = [1, 2, 3, 3, 0, 1, 1].flatMap((cost) => [
+    const checks = [1, 2, 3, 3, 0, 1, 1].flatMap((cost) => [
       [10, cost],
       [5, cost],
     ])
     const batchFor = (keys: readonly string[]) =>
-      asked.map(([limit = 0, cost = 0], index) => take(keys[index % 3] ?? '', limit, { cost }))
+      checks.map(([limit = 0, cost = 0], index) => take(keys[index % 3] ?? '', limit, { cost }))
     const expected = []
     const [a, b, c] = [freshKey(), freshKey(), freshKey()]
     for (const check of batchFor([a, b, c])) expected.push(await ask(store, NOW_MS, check))
@@ -185,10 +185,10 @@ const CASES: Cases = {
     const aheadMs = NOW_MS + HOUR_MS
     await ask(store, aheadMs, take(key, 2, { cost: 2 }))
     assert.equal((await ask(store, NOW_MS, take(key, 2))).allowed, false)
-    const own = take(key, 2)
-    assert.equal((await ask(store, NOW_MS - 1, own)).count, 1)
+    const permit = take(key, 2)
+    assert.equal((await ask(store, NOW_MS - 1, permit)).count, 1)
     assert.equal(await countTaken(store, NOW_MS - 1, key), 1)
-    await giveBack(store, NOW_MS - 1, own)
+    await giveBack(store, NOW_MS - 1, permit)
     assert.equal(await countTaken(store, NOW_MS - 1, key), 0)
   },
 

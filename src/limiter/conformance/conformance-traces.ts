@@ -33,7 +33,10 @@ export function createReference(): (check: Check, nowMs: number) => Decision {
   }
 }
 
-/** What happens on a trace: the rates that it changes between, from when, and how far a step or a rare jump leads on or back. */
+/**
+ * The course of a trace: the rates that it changes between, from when, and how far a step or a rare jump leads on or
+ * back.
+ */
 interface Course {
   readonly rates: readonly [string, ...string[]]
   readonly algorithms: readonly [RateAlgorithm, ...RateAlgorithm[]]

@@ -70,7 +70,7 @@ const CASES: Cases = {
 
   'answers a batch of different costs and windows as it answers them one by one': async (store, policy) => {
     const [together, single] = [freshKey(), freshKey()]
-    const asked = [
+    const checks = [
       [policy('10/m, 20/h'), 4],
       [policy('10/m, 20/h'), 4],
       [policy('10/m'), 1],
@@ -82,8 +82,8 @@ const CASES: Cases = {
       [policy('10/d'), 2],
     ] as const
     const expected = []
-    for (const [policy, cost] of asked) expected.push(await checkOne(store, NOW_MS, single, policy, cost))
-    const batch = asked.map(([policy, cost]) => ({ key: together, policy, cost }))
+    for (const [policy, cost] of checks) expected.push(await checkOne(store, NOW_MS, single, policy, cost))
+    const batch = checks.map(([policy, cost]) => ({ key: together, policy, cost }))
     assert.deepEqual(await checkAll(store, NOW_MS, ...batch), expected)
   },
 
@@ -202,7 +202,7 @@ const MONTH_CASES: Readonly<Record<string, (store: Store) => Promise<void>>> = {
 
   'fixed_window: a month and windows of as many days are counted apart': async (store) => {
     const key = freshKey()
-    // On this day a window of 31 days begins together with a month of 31 days.
+    // A window of 31 days begins on this day together with a month of 31 days.
     const startMs = [...Array(1_000).keys()]
       .map((windows) => windows * 31 * DAY_MS)
       .find((ms) => ms > NOW_MS && new Date(ms).getUTCDate() === 1 && isLong(ms))

@@ -21,7 +21,7 @@ import type { Check, Decision, Settlement } from '../algorithm.js'
  */
 export interface Store {
   /**
-   * How many batches may be under way at once. Checks that arrive meanwhile are gathered into the next batch.
+   * The number of batches that may be under way at once. Checks that arrive meanwhile are gathered into the next batch.
    * `Infinity` is for a store that answers at once, in process memory: its checks are not gathered, and have no
    * time-out.
    */

@@ -36,7 +36,7 @@ export function formFor({ algorithm, windows }: RatePolicy): CounterForm {
   return windows === undefined ? algorithm : `several:${algorithm}`
 }
 
-/** One algorithm's counter in process memory. It is changed in place, so that a check creates no garbage. */
+/** A counter of one algorithm in process memory. It is changed in place, so that a check creates no garbage. */
 export interface MemoryCounter {
   /** The form of the counter: windows of one algorithm, one or several. */
   readonly form: CounterForm
@@ -70,7 +70,7 @@ export function newEntry(policy: Policy, windows: WindowsCounter = NO_WINDOWS): 
   return algorithm === 'sliding_window' ? new SlidingWindowEntry(numbers) : new BucketEntry(algorithm, numbers)
 }
 
-// Without numbers an entry is all zeros, a counter without a period: the first check replaces it by a new counter.
+// An entry without numbers is all zeros, a counter without a period: the first check replaces it by a new counter.
 
 class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
   readonly form = 'fixed_window'

@@ -10,12 +10,12 @@ export interface MemoryStoreOptions {
   readonly maxKeys?: number
 }
 
-/** How many keys are inspected for expiry for each new key: more than one, so that the number shrinks. */
+/** The number of keys that are inspected for expiry for each new key: more than one, so that the number shrinks. */
 const EXPIRY_INSPECTIONS = 2
 const EXPIRY_GRACE_MS = 10 * SECOND_MS
 /** Up to this many keys are not inspected, and this many refused clients are kept in any case. */
 const FEW_KEYS = 1_000
-/** How many refused clients are inspected for each further one, of which the first to expire is forgotten. */
+/** The number of refused clients that are inspected for each further one, of which the first to expire is forgotten. */
 const REFUSED_INSPECTIONS = 8
 
 /**
@@ -171,7 +171,9 @@ function isAhead(counter: MemoryCounter, nowMs: number): boolean {
   return counter.windows().some(([periodMs, startMs = 0]) => startMs > latestStartMs(nowMs, periodMs))
 }
 
-/** How many counters are inspected for each new one: more than one, so that forgotten permits do not add up. */
+/**
+ * The number of counters that are inspected for each new one: more than one, so that forgotten permits do not add up.
+ */
 const INSPECTIONS = 2
 
 /**

@@ -39,7 +39,7 @@ interface RedisDefinition<Counter> extends Pick<RedisCounter, 'letter' | 'joins'
   readonly algorithm: RateAlgorithm
   readonly check: (counter: Counter | undefined, policy: Policy, cost: number, nowMs: number) => Checked<Counter>
   readonly read: (numbers: WindowNumbers) => Counter
-  /** How many numbers a window has. */
+  /** The number of numbers that a window has. */
   readonly size: number
   readonly toAdmission: (group: CheckGroup) => { readonly cost: number; readonly checkCount: number }
 }

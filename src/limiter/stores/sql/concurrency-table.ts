@@ -9,7 +9,7 @@ import { byKey, type CounterTable, lockedRows } from './counter-statements.js'
 const NAME = 'rate_limit_concurrency'
 
 const NUMBER = '-?[0-9]{1,16}'
-/** Its identity, its end, its cost, and in a new counter a number more. */
+/** The text of a permit: its identity, its end, its cost, and in a new counter a number more. */
 const PERMIT = `\\[${NUMBER}(?:, ?${NUMBER}){2,3}\\]`
 
 /** A regular expression that both JavaScript and PostgreSQL read: statements of others may have written anything. */
@@ -76,7 +76,7 @@ function advanceSql(dialect: Dialect): string {
   const nowMs = dialect.whole('$2')
   const now = dialect.fromMs('$2')
   const last = 'c.last_ms - excluded.period_ms'
-  // As `latestStartMs`: $3 is that of a permit that has no length.
+  // The parameter $3 is that of a permit that has no length, as in `latestStartMs`.
   const goesOn = `c.period_ms = excluded.period_ms AND (${last} <= ${dialect.whole('$3')} OR ${last} <= ${nowMs} + excluded.period_ms)`
   const appended = `substr(c.permits, 1, length(c.permits) - 1) || ',' || substr(list, 2)`
   return `INSERT INTO ${dialect.table(NAME)} AS c

@@ -73,7 +73,7 @@ export class DatabaseStore implements Store {
     let cause: unknown
     for (let indexes = [...checks.keys()].filter(isFree); indexes.length > 0; ) {
       const { byAlgorithm, left } = groupChecks(checks, indexes, grouping)
-      // At the same time: the limit of a request and the ceiling may have different algorithms, and so tables.
+      // The tables are asked at the same time: the limit of a request and the ceiling may have different algorithms.
       await allDone(
         [...byAlgorithm].map(async ([algorithm, groups]) => {
           const table = this.#tables[algorithm]

@@ -90,7 +90,7 @@ function createPlainStatement(sql: string): AdvanceStatement<FixedWindowRow> {
     toParameters(sorted, nowMs) {
       const periodMs = sorted[0]?.[1].first.policy.periodMs ?? 0
       const startMs = windowStartMs(periodMs, nowMs)
-      // As a text, since an object moves names that look like numbers to its front.
+      // The members are a text, since an object moves names that look like numbers to its front.
       const costs = sorted.map(([key, group]) => `${JSON.stringify(key)}:${totalCost(group)}`)
       return [`{${costs.join(',')}}`, nowMs, startMs, windowEndMs(periodMs, startMs), latestStartMs(nowMs, periodMs)]
     },

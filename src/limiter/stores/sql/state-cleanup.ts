@@ -7,9 +7,9 @@ export interface StateCleanupOptions {
   readonly staleDays?: number
   /** The number of rows per statement: an integer >= 1. */
   readonly batchSize?: number
-  /** Whether to count first, which reads every expired row; otherwise the deleted rows count as found. */
+  /** Whether rows are counted first, which reads every expired row; otherwise the deleted rows count as found. */
   readonly count?: boolean
-  /** Whether to count without deleting. */
+  /** Whether rows are counted without deleting. */
   readonly dryRun?: boolean
   /** Called after every batch with the number of rows deleted so far. */
   readonly onProgress?: (deleted: number) => void

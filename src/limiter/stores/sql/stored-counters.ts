@@ -18,20 +18,20 @@ export interface CounterSearch {
   readonly limit: number
 }
 
-/** One window of a counter. */
+/** A window of a counter. */
 export interface FoundWindow {
   readonly periodMs: number
   readonly used: number
-  /** Null where the counter does not have it: the policy of its limit does. */
+  /** The limit; null where the counter does not have it: the policy of its limit does. */
   readonly limit: number | null
 }
 
 export interface FoundCounter {
-  /** As the table has it: with the namespace, and shortened where the name is longer than the column. */
+  /** The key as the table has it: with the namespace, and shortened where the name is longer than the column. */
   readonly key: string
   readonly algorithm: Algorithm
   readonly windows: readonly FoundWindow[]
-  /** Milliseconds since the epoch, after which the row means nothing. */
+  /** The time after which the row means nothing, in milliseconds since the epoch. */
   readonly expiresAtMs: number
 }
 
@@ -97,7 +97,8 @@ export class StoredCounters {
     const parameters: SqlValue[] = [after, limit]
     const add = (value: SqlValue) => `$${parameters.push(value)}`
     const storedKeys = names.map((name) => counterKey(this.#prefix + name))
-    // One look-up each, which an index answers: with OR between them the database would read the whole table.
+    // The conditions are one look-up each, which an index answers: with OR between them the database would read the
+    // whole table.
     const conditions = [
       ...(names.length === 0 ? [] : [dialect.isOneOf('key', add(JSON.stringify(storedKeys)), 'text')]),
       ...prefixes.map((prefix) => {

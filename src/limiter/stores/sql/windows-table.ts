@@ -84,7 +84,7 @@ function forgottenMs({ forgottenAtMs = 0 }: Settlement): number {
   return forgottenAtMs
 }
 
-/** How a table stores counters that list their windows. */
+/** The form in which a table stores counters that list their windows. */
 export interface WindowsSql {
   /** The database's function that advances them. */
   readonly advance: WindowsFunction

@@ -15,7 +15,9 @@ export const HEAD = 2
 
 export interface WindowLayout {
   readonly algorithm: RateAlgorithm
-  /** How many numbers a window has, and the positions of its use and, if it matters, of its limit among them. */
+  /**
+   * The number of numbers that a window has, and the positions of its use and, if it matters, of its limit among them.
+   */
   readonly size: number
   readonly use: number
   readonly limit?: number
