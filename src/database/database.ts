@@ -19,7 +19,7 @@ import { sqliteDialect } from './sqlite-dialect.js'
 import { unusableFileRemedy } from './sqlite-file.js'
 
 /**
- * One database of this package, opened by the first query. That query also creates and migrates an embedded database
+ * A database of this package, opened by the first query. That query also creates and migrates an embedded database
  * (`file:`); `ratelimit migrate` migrates the database of a server.
  */
 export class Database {
@@ -34,7 +34,9 @@ export class Database {
   readonly faultListeners = new Set<(fault: Error) => void>()
   /** Called when the file of an embedded database was replaced, and is open again. */
   readonly replacedListeners = new Set<() => Promise<void> | void>()
-  /** How often the file was replaced: what this process knows of the one before means nothing any more. */
+  /**
+   * The number of times that the file was replaced: what this process knows of the one before means nothing any more.
+   */
   replacements = 0
   readonly #connection: SqlConnection
   readonly #mayUseThreads: boolean

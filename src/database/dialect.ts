@@ -13,7 +13,10 @@ export interface SqlStatement {
   readonly parameters: readonly SqlValue[]
   /** Whether a transaction is undone where the statement changes no row. */
   readonly mustChange?: boolean
-  /** Whether a connection plans it once, since it is run every second, and planning it takes a part of its time. */
+  /**
+   * Whether connections plan the statement once, since it is run every second, and planning it takes a part of its
+   * time.
+   */
   readonly plannedOnce?: boolean
 }
 
@@ -26,7 +29,7 @@ export type SqlWork<T> = Generator<SqlStatement | undefined, T, unknown[]>
 
 /** Yields one statement: `const rows = yield* runStatement<Row>('SELECT …')`. */
 export function* runStatement<Row>(sql: string, parameters: readonly SqlValue[] = []): SqlWork<Row[]> {
-  // Only the caller, who wrote the statement, knows the type of its rows.
+  // The caller, who wrote the statement, alone knows the type of its rows.
   return (yield { sql, parameters }) as Row[]
 }
 
@@ -147,9 +150,12 @@ export interface Dialect {
    * of which a database that crashes may lose the last moment.
    */
   readonly asynchronousCommit: string
-  /** The same, for a statement that fails where another transaction keeps a row locked for longer, in milliseconds. */
+  /**
+   * The work with `asynchronousCommit`, for a statement that fails where another transaction keeps a row locked for
+   * longer, in milliseconds.
+   */
   readonly asynchronousCommitWithin: (lockTimeoutMs: number) => string
-  /** Whether an error is of a row that stayed locked. */
+  /** Returns whether an error is of a row that stayed locked. */
   readonly isLocked: (error: unknown) => boolean
   /**
    * Returns all rows as one text: a JSON array of arrays, in the order of the rows; null where there are none. This

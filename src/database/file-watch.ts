@@ -5,7 +5,7 @@ import { basename } from 'node:path'
 const INSPECTION_MS = 1_000
 /** A file that changed so lately may still be copied: it is used when it has been left alone for so long. */
 const SETTLED_MS = 1_000
-/** Instead of an identity, which the file system may use again for another file when the old one is closed. */
+/** The text stands for an identity, which the file system may use again for another file when the old one is closed. */
 const REPLACED = ''
 
 /** Notices that the path of an open SQLite file leads to another one, or to none. */

@@ -26,7 +26,7 @@ export function postgresqlDialect(schema: string): Dialect {
     // More rows share the cost of the statement itself.
     rowsPerInsert: 1_000,
     table,
-    // Not `numeric`, which takes longer than the rest of the statement.
+    // A `numeric` would take longer than the rest of the statement.
     fromMs: (expression) => `to_timestamp((${expression})::float8 / 1000)`,
     // Within the range of JavaScript's dates, since raw SQL may have written an infinite moment.
     toMs: (expression) =>
@@ -57,16 +57,16 @@ export function postgresqlDialect(schema: string): Dialect {
     bytewise: (expression) => `${expression} COLLATE "C"`,
     isOneOf: (expression, placeholder, type) =>
       `${expression} = ANY (ARRAY(SELECT jsonb_array_elements_text(${placeholder}::jsonb)::${type}))`,
-    // Not `json`, which parses an element's text again for each of its fields.
+    // A `json` would parse an element's text again for each of its fields.
     jsonRows: (text = '$1') => `jsonb_array_elements((${text})::jsonb) AS element(value)`,
     jsonField: (index, type) => {
       const text = `(element.value ->> ${index})`
       return type === 'bigint[]' ? `('{' || ${text} || '}')::bigint[]` : `${text}::${type}`
     },
-    // Not `jsonb`, which sorts the members.
+    // A `jsonb` would sort the members.
     jsonMembers: 'json_each_text($1::json) AS element',
     memberNumber: 'element.value::bigint',
-    // In the statement itself: behind a pooler, a setting of the session would affect other clients' transactions.
+    // The statement itself sets it: behind a pooler, a setting of the session would affect other clients' transactions.
     asynchronousCommit: "(SELECT set_config('synchronous_commit', 'off', true)) IS NOT NULL",
     asynchronousCommitWithin: (lockTimeoutMs) =>
       `(SELECT set_config('synchronous_commit', 'off', true) || set_config('lock_timeout', '${lockTimeoutMs}', true)) IS NOT NULL`,

@@ -7,10 +7,9 @@ import { driverTypes } from './postgresql-types.js'
 export const CONNECT_TIMEOUT_MS = 5_000
 
 /**
- * How values are spelled in both directions, whatever the server, the database, the role, the URL or the environment
- * says: Prisma writes and reads moments without their zone, and statements have backslashes in literals. They are
- * parameters of the connection's start, which poolers know and keep per client: PgBouncer refuses most others, and a
- * SET would change the sessions of other clients behind it.
+ * The spelling of values in both directions, whatever the server, the database, the role, the URL or the environment
+ * says: They are parameters of the connection's start, which poolers know and keep per client: PgBouncer refuses most
+ * others, and a SET would change the sessions of other clients behind it.
  */
 const SPELLING = { TimeZone: 'UTC', DateStyle: 'ISO, MDY', standard_conforming_strings: 'on' } as const
 
@@ -57,7 +56,7 @@ export function sessionOptions(url: string, name: string): pg.PoolConfig {
   }
   return {
     connectionString: url,
-    // Without it, the driver and a command would wait forever for a silent server.
+    // The driver and a command would wait forever for a silent server.
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     application_name: name,
     Client: SpellingClient,

@@ -1,4 +1,4 @@
-/** How values of PostgreSQL are read, whatever parsers the host gave the driver (`pg.types.setTypeParser`) for its own. */
+/** Reads values of PostgreSQL, whatever parsers the host gave the driver (`pg.types.setTypeParser`) for its own. */
 import type pg from 'pg'
 
 type DriverTypes = typeof pg.types

@@ -64,7 +64,8 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
           const statement = prepared(sql, parameters, REPORT_TIMEOUT_MS)
           const { rowCount } = await client.query(plannedOnce ? statement : { ...statement, name: undefined })
           if (rowCount === 0 && mustChange) {
-            // No failure, which would cost the connection: what is committed then is a transaction without statements.
+            // The rollback is no failure, which would cost the connection: what is committed then is a transaction
+            // without statements.
             await createQuery(client, STATEMENT_TIMEOUT_MS)('ROLLBACK AND CHAIN')
             return null
           }
@@ -113,7 +114,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
       return inTransaction(pool, BEGIN_CURRENT, async (client) => {
         await client.query('SET LOCAL statement_timeout = 0')
         await client.query(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`)
-        // Not "IF NOT EXISTS", which needs the right to create schemas even where the schema exists.
+        // An "IF NOT EXISTS" would need the right to create schemas even where the schema exists.
         const { rowCount } = await client.query('SELECT 1 FROM pg_namespace WHERE nspname = $1', [schema])
         if (rowCount === 0) await client.query(`CREATE SCHEMA ${escapeIdentifier(schema)}`)
         await client.query(`SET LOCAL search_path TO ${escapeIdentifier(schema)}`)
@@ -173,7 +174,7 @@ function inTransaction<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolCl
   })
 }
 
-// Only the caller, who wrote the statement, knows the type of its rows.
+// The caller, who wrote the statement, alone knows the type of its rows.
 function resultRows<Row>(result: pg.QueryResult): Row[] {
   return result.rows as Row[]
 }

@@ -11,12 +11,12 @@ export const sqliteDialect: Dialect = {
   table: (name) => `"${name}"`,
   fromMs: (expression) => expression,
   toMs: (expression) => expression,
-  // Same expression as in the migration.
+  // The expression is that of the migration.
   toMinute: (expression) => `CASE WHEN typeof(${expression}) NOT IN ('integer', 'real') THEN ${LAST_MINUTE}
     WHEN ${expression} < 0 THEN -1440 ELSE MIN(${LAST_MINUTE}, CAST(${expression} AS INTEGER) / 60000) END`,
   // Takes ten milliseconds, for which the statements of the limiter wait; several times that with as many new clients.
   eventsPerFold: 2_000,
-  // There is one writer at a time, and ids become visible in their order.
+  // SQLite has one writer at a time, and ids become visible in their order.
   lockRollups: [],
   settleIds: [],
   lastSettledId: '9223372036854775807',
@@ -31,7 +31,7 @@ export const sqliteDialect: Dialect = {
   whole: (expression) => `CAST(${expression} AS INTEGER)`,
   bytewise: (expression) => expression,
   isOneOf: (expression, placeholder) => `${expression} IN (SELECT value FROM json_each(${placeholder}))`,
-  // Not `json_each`, which makes a text of each element again.
+  // A `json_each` would make a text of each element again.
   jsonRows: (text = '$1') => `jsonb_each(${text}) AS element`,
   jsonField: (index) => `(element.value ->> ${index})`,
   jsonMembers: 'json_each($1) AS element',

@@ -11,12 +11,12 @@ import { openSqliteFile, type SqliteDatabase, type SqliteStatement, sqliteErrorC
 const CHECKPOINT_PAGES = 8_000
 /** The pages at which a writer copies the log although `copyLog` should have done it (256 MiB). */
 export const BACKSTOP_PAGES = 64_000
-/** How long closing lets statements be retried for which another writer holds the file, in milliseconds. */
+/** The time for which closing lets statements be retried while another writer holds the file, in milliseconds. */
 const CLOSE_RETRY_MS = 500
 /** Undoes a transaction. */
 const NOTHING_CHANGED = new Error('a statement that must change a row changed none')
 
-/** One connection to a file. */
+/** A connection to a file. */
 export interface SqliteFile extends Pick<SqlConnection, 'query' | 'execute' | 'transaction' | 'close'> {
   /** Copies the write-ahead log into the file. Other connections are locked out for the last part only. */
   copyLog(): Promise<void>
@@ -30,7 +30,7 @@ interface Checkpoint {
 
 export interface FileOptions {
   readonly path: string
-  /** Whether it is only read. */
+  /** Whether statements only read. */
   readonly onlyReads: boolean
   /** The pages in the write-ahead log at which a write also copies it; `CHECKPOINT_PAGES` by default. */
   readonly checkpointPages?: number
@@ -40,8 +40,8 @@ export interface FileOptions {
 /** Opens a file on this thread. It retries, since another process may be switching the file to write-ahead mode. */
 export async function openHere({ path, onlyReads, checkpointPages, functions }: FileOptions): Promise<SqliteFile> {
   const database = await whileBusy(() => openSqlite(path, checkpointPages))
-  // In a transaction, inserting events copies the pages of their indexes: to a file that would cost a third of the insert.
-  // A report's sorting, which may need much, stays in files.
+  // Inserting events copies the pages of their indexes in a transaction: to a file that would cost a third of the
+  // insert. A report's sorting, which may need much, stays in files.
   if (!onlyReads) {
     database.pragma('temp_store = MEMORY')
     database.function(MATCHING, createMatching())
@@ -63,7 +63,7 @@ export async function openHere({ path, onlyReads, checkpointPages, functions }: 
     async query<Row>(sql: string, parameters: readonly SqlValue[] = []) {
       const statement = prepare(sql)
       const run = () => rows<Row>(statement.all(named(parameters)))
-      // In write-ahead mode a reader waits for no writer, and not for statements that do either.
+      // A reader waits for no writer in write-ahead mode, and not for statements that do either.
       return statement.readonly ? whileBusy(run) : line.run(database, run)
     },
 
@@ -98,7 +98,7 @@ export async function openHere({ path, onlyReads, checkpointPages, functions }: 
         rows<Checkpoint>(prepare('PRAGMA wal_checkpoint(PASSIVE)').all()).every(
           ({ log, checkpointed }) => checkpointed === log,
         )
-      // While a reader (a long report) needs what the log replaces, locking writers out would not help.
+      // Locking writers out would not help while a reader (a long report) needs what the log replaces.
       if (isAllCopied() && isAllCopied()) prepare('PRAGMA wal_checkpoint(FULL)').all()
     },
 
@@ -129,7 +129,7 @@ const STICKY = 0o1000
 /** A file that users other than its owner may read or write. */
 export interface ExposedFile {
   readonly path: string
-  /** In octal. */
+  /** The mode in octal. */
   readonly mode: string
 }
 
@@ -163,7 +163,7 @@ export function unusableFileRemedy(error: unknown): string | undefined {
 /** Creates the file for its owner only; SQLite would let all users read it. The files beside it inherit its mode. */
 function createForOwner(path: string): void {
   try {
-    // Only a new file: closing an existing one would release the locks of this process's connections.
+    // The file has to be new: closing an existing one would release the locks of this process's connections.
     closeSync(openSync(path, 'wx', 0o600))
   } catch {
     // The file exists, or cannot be created: SQLite reports the reason when it opens it.
@@ -190,7 +190,7 @@ export function named(parameters: readonly SqlValue[]): Record<string, SqlValue>
   return Object.fromEntries(parameters.map((value, index) => [index + 1, value]))
 }
 
-// Only the caller, who wrote the statement, knows the type of its rows.
+// The caller, who wrote the statement, alone knows the type of its rows.
 export function rows<Row>(answered: unknown[]): Row[] {
   return answered as Row[]
 }

@@ -19,7 +19,7 @@ export interface Statement {
   readonly id: number
   readonly sql: string
   readonly parameters: readonly SqlValue[]
-  /** Whether to answer its rows; otherwise the number of changed rows. */
+  /** Whether the answer has rows; otherwise it is the number of changed rows. */
   readonly reads: boolean
 }
 

@@ -17,7 +17,7 @@ const READS = /^\s*SELECT\b/
 /** A statement writes pages beside those of its rows: it counts as so many rows more. */
 const ROWS_BESIDE = 2
 
-/** Whether statements and reports have a thread of their own; read when their connection is opened. */
+/** The threads of statements and reports; read when their connection is opened. */
 export interface SqliteThreads {
   readonly statements: boolean
   readonly reports: boolean
@@ -47,7 +47,7 @@ export function createSqliteConnection(
   function use<T>(work: Work<T>, countRows: CountRows<T>): Promise<T> {
     if (!hasThread()) return statements.use(work)
     const run = () => line.run(() => count(statements.use(work), countRows))
-    // Not in the line meanwhile, where short statements would wait for it.
+    // The statement waits outside the line meanwhile, where short ones would wait for it.
     return copying === undefined ? run() : copying.then(run)
   }
 
@@ -125,7 +125,7 @@ export function createSqliteConnection(
       return reading
     },
 
-    // There is one writer of the file at a time, so this locks all tables.
+    // SQLite has one writer of the file at a time, so this locks all tables.
     async locked(_tables, work) {
       locking ??= openLocking()
       const database = await locking
@@ -218,7 +218,7 @@ async function readSnapshot<T>(file: SqliteFile, read: (query: Query) => Promise
   try {
     return await read(file.query)
   } finally {
-    // There is nothing to commit. If the thread has ended, a query has failed already.
+    // The rollback has nothing to commit. If the thread has ended, a query has failed already.
     await file.execute('ROLLBACK').catch(() => undefined)
   }
 }
