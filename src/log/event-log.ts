@@ -28,11 +28,11 @@ const MOST_GATHERED = 5_000
 const GATHER_FACTOR = 20
 /** The age at which events are not to wait for the database alone. */
 const URGENT_MS = 1_000
-/** How long closing tries to write what is left: less than all components may take to close. */
+/** The time for which closing tries to write what is left: less than all components may take to close. */
 const CLOSE_MS = 2_000
 /** The pause between attempts while the app closes. */
 const CLOSE_RETRY_MS = 100
-/** How long closing waits for a table that has more than the database. */
+/** The time for which closing waits for a table that has more than the database. */
 const CLOSE_URGENT_MS = 300
 
 /**
@@ -42,7 +42,7 @@ const CLOSE_URGENT_MS = 300
 export class EventLog implements EventLogReadings {
   readonly #options: EventLogOptions
   readonly #writer: BatchWriter
-  /** Each event as the JSON of its row, cut to the table's lengths, so that hostile requests cannot swell it. */
+  /** The JSON of each event's row, cut to the table's lengths, so that hostile requests cannot swell it. */
   readonly #buffer = new RowBuffer()
   /** The number of events in memory at which the table has to hurry. */
   #threshold: number
@@ -53,7 +53,7 @@ export class EventLog implements EventLogReadings {
   /** The taken events that are not settled, and the time of the first one, before they were sorted. */
   #unsettled = 0
   #takenMs: number | undefined
-  /** When writing the last events began, by `performance.now()`, and how long it took. */
+  /** The time when writing the last events began, by `performance.now()`, and how long it took. */
   #beganMs = Number.NEGATIVE_INFINITY
   #tookMs = 0
   #endGathering: (() => void) | undefined

@@ -25,7 +25,7 @@ export const CLIENT = `CASE WHEN client <> '' THEN client
 export const IS_DENIED = `outcome = 'denied'`
 export const IS_REFUSED = `allowed = false AND outcome <> 'denied'`
 export const IS_UNAVAILABLE = `allowed = false AND outcome = 'unavailable'`
-/** Over a limit that does not block, and so let through. */
+/** The condition of events over a limit that does not block, and so let through. */
 export const IS_WOULD_BLOCK = `allowed <> false AND (outcome = 'over_limit' OR outcome = '' AND count > "limit")`
 
 /** Returns the counts that an event adds, or subtracts. */

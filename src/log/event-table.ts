@@ -8,7 +8,7 @@ export interface EventRows {
   readonly writer: string
   /** The number of the first row. */
   readonly first: number
-  /** Each row as the JSON of its `eventValues`. */
+  /** The rows, each as the JSON of its `eventValues`. */
   readonly rows: readonly string[]
 }
 

@@ -2,13 +2,13 @@ import type { Dialect } from '../database/dialect.js'
 import { MAX_KEY_LENGTH, MAX_PATH_LENGTH, storable } from '../ground/storable.js'
 import { LAST_MOMENT_MS } from '../ground/time/clock.js'
 
-/** One row of the event log, before it is written. */
+/** A row of the event log, before it is written. */
 export interface RateLimitEvent {
   readonly timestampMs: number
   readonly key: string
   /** Empty when no rule matched. */
   readonly ruleName: string
-  /** As received, without the query. */
+  /** The path as received, without the query. */
   readonly path: string
   readonly method: string
   readonly allowed: boolean

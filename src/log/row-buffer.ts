@@ -1,6 +1,6 @@
 /** The most rows that are taken at once. */
 const MAX_ROWS = 5_000
-/** Some thousand rows of the usual length. */
+/** The size of a chunk: some thousand rows of the usual length. */
 const CHUNK_BYTES = 1_048_576
 /** The longest that UTF-8 makes of one unit of UTF-16. */
 const MAX_BYTES_PER_UNIT = 3

@@ -159,7 +159,7 @@ function tryLock(folder: string, writer: string): SpoolLock | undefined {
   }
   const lock = openSqliteFile(path, { timeout: 0 })
   try {
-    // Without a journal beside it: nothing is ever written to the file.
+    // The lock has no journal beside it: nothing is ever written to the file.
     lock.pragma('journal_mode = MEMORY')
     lock.exec('BEGIN EXCLUSIVE')
     return lock
@@ -172,7 +172,7 @@ function tryLock(folder: string, writer: string): SpoolLock | undefined {
 
 function unlock(folder: string, writer: string, lock: SpoolLock): void {
   try {
-    // Before it is unlocked: afterwards another process may have taken it over.
+    // The file is deleted before it is unlocked: afterwards another process may have taken it over.
     if (listFiles(folder, writer).length === 0) rmSync(lockPath(folder, writer), { force: true })
   } catch {
     // An empty file stays, or the folder is gone.

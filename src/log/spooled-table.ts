@@ -19,7 +19,7 @@ const MAX_SPOOL_BYTES = 256 * 2 ** 20
 const MAX_FILE_BYTES = 4 * 2 ** 20
 /** The pause after a file could not be read. */
 const READ_RETRY_MS = 1_000
-/** How long closing waits for the running statement: one that hangs is given up by the database. */
+/** The time for which closing waits for the running statement: one that hangs is given up by the database. */
 const CLOSE_MS = 200
 
 /**

@@ -6,7 +6,7 @@ import { CLIENT, eventCounts, IS_REFUSED, IS_UNAVAILABLE, POLICY } from '../even
 export type Span = 1 | 60 | 1440
 export const HOUR_SPAN = 60
 export const DAY_SPAN = 1440
-/** How long buckets of one minute are kept, in minutes: a window of an hour, and the one before it. */
+/** The time for which buckets of one minute are kept, in minutes: a window of an hour, and the one before it. */
 export const KEPT_MINUTES = 120
 
 /** A table of counts per bucket. */

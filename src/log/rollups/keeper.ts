@@ -16,7 +16,7 @@ export interface RollupKeeperOptions {
 
 /** Short, so that a report finds few events that are not folded; a round without work costs an index read. */
 const INTERVAL_MS = SECOND_MS
-/** With fewer new events a round folds none: reports read these from the log. */
+/** The number of new events below which a round folds none: reports read these from the log. */
 const LEAST_EVENTS = 1_000
 
 /** Keeps the rollups in the background of a server: folds new events, counts marked hours again, and trims. */

@@ -46,11 +46,11 @@ export async function cleanupOldEvents(
   const latestMs = latestStartMs(clock.now())
   if (dryRun) {
     const sql = `SELECT COUNT(*) AS found FROM ${table} WHERE ${isOld} OR ${isMisdated}`
-    // As a report, which may take long, as this does for a long log.
+    // The count is a report, since it takes long for a long log.
     const [counted] = await database.report((query) => query<{ found: number }>(sql, [cutoffMs, latestMs]))
     return counted?.found ?? 0
   }
-  // Only folded events: the trend, which outlives them, would lack the others for ever.
+  // The condition deletes only folded events: the trend, which outlives them, would lack the others for ever.
   const deletionSql = (condition: string, limit: string) => `DELETE FROM ${table} WHERE id IN (
     SELECT id FROM ${table} WHERE ${condition} AND id <= ${watermarkSql(database)} ORDER BY "timestamp", id LIMIT ${limit})`
   await foldForReport(database, clock.now(), 1)

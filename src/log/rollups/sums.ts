@@ -24,7 +24,7 @@ export interface Sums {
   readonly dirty: readonly HourRange[]
 }
 
-/** Without a watermark all events are read from the log. */
+/** The state without a watermark: all events are read from the log. */
 const NOTHING_FOLDED = {
   watermark: 0,
   closedVersion: '',

@@ -105,7 +105,7 @@ async function advance(database: Database, { until, late }: Progress, to: number
     parameters: [until, late],
     mustChange: true,
   }
-  // There are rows in no other hour between. Other days have only what was counted before their hours were deleted.
+  // The hours between have no rows. Other days have only what was counted before their hours were deleted.
   const first = Math.floor(until / DAY_HOURS)
   const counted = await step(() =>
     database.query<{ day: number }>(
@@ -136,7 +136,7 @@ async function advance(database: Database, { until, late }: Progress, to: number
 async function trimBucket(database: Database, span: Span, bucket: number, step: RunStep): Promise<void> {
   const { dialect, query } = database
   const table = dialect.table(REQUESTS.table)
-  // As a report: it reads all rows of the bucket, for which no request may wait.
+  // The snapshot reads all rows of the bucket, for which no request may wait.
   const busiest = await database.snapshot((read) =>
     read<{ client: string }>(
       `SELECT client FROM ${table} WHERE span = $1 AND bucket = $2
@@ -155,7 +155,7 @@ async function trimBucket(database: Database, span: Span, bucket: number, step: 
     )
     await database.transaction([
       ...toStatements(dialect.lockRollups),
-      // Not "NOT EXISTS", for which PostgreSQL compares each client with each until the tables are analyzed.
+      // A "NOT EXISTS" would have PostgreSQL compare each client with each until the tables are analyzed.
       {
         sql: `DELETE FROM ${table} AS trimmed WHERE span = $1 AND bucket = $2 AND client >= $3${end === undefined ? '' : ' AND client < $5'}
           AND client NOT IN (SELECT ${dialect.jsonField(0, 'text')} FROM ${dialect.jsonRows('$4')})
