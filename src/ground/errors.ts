@@ -25,14 +25,14 @@ export const InvalidRateError: MessageErrorConstructor = createError(
 /** A missing table of this package: its migrations have not been applied. */
 export const MissingTableError: MessageErrorConstructor = createError('FST_RATE_LIMIT_MISSING_TABLE', '%s', 503)
 
-/** One message per invalid field, `{ rate: "…" }`. */
+/** The messages of invalid fields, one each, `{ rate: "…" }`. */
 export type FieldErrors = Readonly<Record<string, string>>
 
 const InvalidRuleError: MessageErrorConstructor = createError('FST_RATE_LIMIT_INVALID_RULE', '%s', 400)
 
 /** The errors of one of several rows to be written. */
 export interface WrongRow {
-  /** Its index among them, from 0. */
+  /** The row's index among them, from 0. */
   readonly index: number
   /** The rule's name, or the override's client. */
   readonly name: string
@@ -41,7 +41,7 @@ export interface WrongRow {
 
 /** An invalid rule or override. Nothing was written. */
 export class RuleValidationError extends InvalidRuleError {
-  /** One message for every invalid field, of any row. */
+  /** The messages of every invalid field, of any row. */
   readonly errors: FieldErrors
   /** The rows, of several to be written, that are invalid or would stay invalid. */
   readonly rows: readonly WrongRow[]
@@ -112,7 +112,7 @@ export function unloadablePeer(
   return new InvalidSettingError(`${user} ${problem}`, { cause: error })
 }
 
-/** Where Prisma's messages begin with the call that failed. */
+/** The beginning of Prisma's messages, with the call that failed. */
 const PRISMA_CALL = /^Invalid `[^`]*` invocation(?: in \S+)?: /
 
 /** Returns an error's message in one line. Some network errors have only a code. */

@@ -41,20 +41,20 @@ export function createOutageLog(log: HostLog, clock: Clock): OutageLog {
     const name = causeName(error)
     const nowMs = timeNow()
     const said = `${message} ${JSON.stringify(others)}`
-    const known = causes.get(name)
+    const cause = causes.get(name)
     // The clock may have been set back.
-    if (known === undefined || Math.abs(nowMs - known.metAtMs) > FORGOTTEN_MS) {
+    if (cause === undefined || Math.abs(nowMs - cause.metAtMs) > FORGOTTEN_MS) {
       if (causes.size >= MAX_CAUSES) causes.clear()
       causes.set(name, { metAtMs: nowMs, said: new Set([said]) })
       return details
     }
-    known.metAtMs = nowMs
-    if (isHarmless || known.said.has(said)) return undefined
-    known.said.add(said)
+    cause.metAtMs = nowMs
+    if (isHarmless || cause.said.has(said)) return undefined
+    cause.said.add(said)
     return { ...others, cause: errorLine(error) }
   }
 
-  /** What fails is logged also where the host's clock fails. */
+  /** Failures are logged also where the host's clock fails. */
   function timeNow(): number {
     try {
       return clock.now()

@@ -5,9 +5,9 @@
 export function remember<Value>(capacity: number, compute: (text: string) => Value): (text: string) => Value {
   const remembered = new Map<string, Value>()
   return function remembering(text) {
-    const known = remembered.get(text)
-    // A known value takes one lookup, unless it is undefined.
-    if (known !== undefined || remembered.has(text)) return known as Value
+    const existing = remembered.get(text)
+    // A remembered value takes one lookup, unless it is undefined.
+    if (existing !== undefined || remembered.has(text)) return existing as Value
     const value = compute(text)
     if (remembered.size >= capacity) remembered.clear()
     remembered.set(text, value)
@@ -22,7 +22,7 @@ export function remember<Value>(capacity: number, compute: (text: string) => Val
 const MAX_CLIENT_BYTES = 32 * 2 ** 20
 /** A longer text of a client is not remembered. */
 const MAX_CLIENT_TEXT = 512
-/** What a text and its value take at most: the entry and some objects, and a few copies of the text. */
+/** The most that a text and its value take: the entry and some objects, and a few copies of the text. */
 const ENTRY_BYTES = 400
 const CHARACTER_BYTES = 4
 
@@ -31,9 +31,9 @@ const filled = new Set<WeakRef<ClientMemory<unknown>>>()
 let clientBytes = 0
 let isClosed = false
 
-/** What is remembered by texts that clients wrote. */
+/** A memory for values of texts that clients wrote. */
 export class ClientMemory<Value> {
-  /** What is kept. It is read in place: each request reads some. */
+  /** The remembered values. They are read in place: each request reads some. */
   readonly values = new Map<string, Value>()
 
   forget(): void {
@@ -86,9 +86,9 @@ export function rememberClients<Value>(
   const memory = new ClientMemory<Value>()
   const { values } = memory
   return function remembering(text) {
-    const known = values.get(text)
-    // A known value takes one lookup, unless it is undefined.
-    if (known !== undefined || values.has(text)) return known as Value
+    const existing = values.get(text)
+    // A remembered value takes one lookup, unless it is undefined.
+    if (existing !== undefined || values.has(text)) return existing as Value
     const value = compute(text)
     return memory.keep(text, value, bytesOf?.(value))
   }
@@ -107,22 +107,22 @@ export function madeOnce<Value>(make: () => Promise<Value>): () => Promise<Value
 }
 
 /** Returns a function that its first call creates, such as one whose module few servers need. */
-export function createdByFirstCall<Given extends unknown[], Answer>(
-  create: () => Promise<(...given: Given) => Promise<Answer>>,
-): (...given: Given) => Promise<Answer> {
+export function createdByFirstCall<Input extends unknown[], Answer>(
+  create: () => Promise<(...input: Input) => Promise<Answer>>,
+): (...input: Input) => Promise<Answer> {
   const created = madeOnce(create)
-  return async (...given) => (await created())(...given)
+  return async (...input) => (await created())(...input)
 }
 
 /** Returns a function that computes one value per object, at the first call, and keeps it while the object lives. */
 export function memoize<Source extends object, Made>(make: (source: Source) => Made): (source: Source) => Made {
   const made = new WeakMap<Source, Made>()
   return function memoized(source) {
-    let known = made.get(source)
-    if (known === undefined) {
-      known = make(source)
-      made.set(source, known)
+    let value = made.get(source)
+    if (value === undefined) {
+      value = make(source)
+      made.set(source, value)
     }
-    return known
+    return value
   }
 }

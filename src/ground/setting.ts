@@ -91,14 +91,15 @@ type AnyTable = Readonly<Record<string, AnySetting>>
  * @param called returns a setting's name where it was given
  * @throws InvalidSettingError for the first setting that is unknown, or that it does not accept
  */
-export function validateSettings(table: AnyTable, given: object, called: (name: string) => string): void {
+export function validateSettings(table: AnyTable, options: object, called: (name: string) => string): void {
   // A promise has no entries, and would be taken for no settings at all.
-  if (types.isPromise(given)) throw new InvalidSettingError('The settings are a promise: await it, and give its result')
-  for (const [name, value] of Object.entries(given)) {
+  if (types.isPromise(options))
+    throw new InvalidSettingError('The settings are a promise: await it, and give its result')
+  for (const [name, value] of Object.entries(options)) {
     const setting = Object.hasOwn(table, name) ? table[name] : undefined
     if (setting === undefined) {
-      const known = Object.keys(table).join(', ')
-      throw new InvalidSettingError(`Setting "${called(name)}" does not exist: known are ${known}`)
+      const names = Object.keys(table).join(', ')
+      throw new InvalidSettingError(`Setting "${called(name)}" does not exist: known are ${names}`)
     }
     if (value !== undefined && (types.isPromise(value) || !setting.accepts(value))) {
       const shownValue = setting.isSecret ? 'not as it has to be' : shown(value)
@@ -114,16 +115,16 @@ export function validateSettings(table: AnyTable, given: object, called: (name: 
  */
 export function parseSettings<Options extends object, Table extends AnyTable>(
   table: Table,
-  given: Options,
+  options: Options,
   called: (name: string) => string,
 ): Resolved<Options, Table> {
   const resolved = Object.entries(table).map(([name, setting]) => {
-    const value: unknown = Reflect.get(given, name) ?? setting.default
+    const value: unknown = Reflect.get(options, name) ?? setting.default
     const isParsed = value !== undefined && setting.parse !== undefined
     // `accepts` has proved the value's type.
     return [name, isParsed ? setting.parse?.(value as never, called(name)) : value]
   })
-  // Each setting has the result of its own `parse`; the compiler cannot follow a loop over the table.
+  // The value of a setting is the result of its own `parse`; the compiler cannot follow a loop over the table.
   return Object.fromEntries(resolved) as Resolved<Options, Table>
 }
 
@@ -146,6 +147,6 @@ export function shown(value: unknown): string {
   return quoted.length > 80 ? `${quoted.slice(0, 80)}…` : quoted
 }
 
-export function withoutUndefined<T extends object>(given: T): Partial<T> {
-  return Object.fromEntries(Object.entries(given).filter(([, value]) => value !== undefined)) as Partial<T>
+export function withoutUndefined<T extends object>(options: T): Partial<T> {
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Partial<T>
 }

@@ -2,7 +2,7 @@ import { MINUTE_MS } from './clock.js'
 
 /** A moment that a text names. */
 export interface IsoTime {
-  /** Milliseconds since the epoch; without a zone in the text, as if it were in UTC. */
+  /** The milliseconds since the epoch; without a zone in the text, as if it were in UTC. */
   readonly ms: number
   readonly hasZone: boolean
 }

@@ -7,7 +7,7 @@ const JITTER = 0.2
 const FRESH_MS = 1_900
 /** A source has failed that has not answered for so long, in milliseconds. Until then it is slow, as on a busy machine. */
 const HANGING_MS = 10_000
-/** How long requests do not wait for a failed source. */
+/** The time for which requests do not wait for a failed source. */
 const RETRY_MS = 1_000
 
 export interface PollOptions {
@@ -39,13 +39,16 @@ export class Poll {
   #seenAtMs: number | undefined
   /** The time at which a failed source is polled again. */
   #retryAtMs: number | undefined
-  /** How often the state was expired; how often before the last poll that has ended began, and before the one under way. */
+  /**
+   * The number of times that the state was expired; that before the last poll that has ended began, and before the one
+   * under way.
+   */
   #expiries = 0
   #expiriesSeen = 0
   #expiriesUnderWay = 0
   #looking: Promise<void> | undefined
   #hasAnswered = false
-  /** Whether a request has waited as long as it may for the poll under way: others do not wait for it. */
+  /** Whether a request has waited as long as it may for the poll under way: others do not wait. */
   #isLate = false
   /** Whether another poll was due while one was under way. */
   #isDue = false
