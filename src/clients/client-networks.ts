@@ -79,8 +79,8 @@ export function networkClient(network: ParsedNetwork): string {
 /** Returns the network of a client that addresses are grouped by: /24, for IPv6 /64; a larger one stays as it is. */
 export function neighbourhood({ family, address, bits }: ParsedNetwork): ParsedNetwork {
   const most = family === 'ipv4' ? 24 : 64
-  const around = { family, address, bits }
-  return bits <= most ? around : (networksAround(around)[bits - most] ?? around)
+  if (bits <= most) return { family, address, bits }
+  return { family, address: firstAddress({ family, address, bits: most }), bits: most }
 }
 
 /** Returns whether a network contains another one, or is it. */

@@ -3,7 +3,7 @@ import { DAY_MS, HOUR_MS, SECOND_MS } from '../ground/time/clock.js'
 import type { Sums } from '../log/rollups/sums.js'
 import type { HeavyHour } from './incidents/find-attackers.js'
 import type { PolicyTotal } from './incidents/find-policies.js'
-import { HourMemo } from './incidents/hour-memo.js'
+import { VersionedMemo } from './incidents/versioned-memo.js'
 
 /** What hours are read from: the log as of one moment. */
 interface HourSource {
@@ -60,8 +60,10 @@ export class ClosedHourCache {
   /** By ranking and length; the one that was not used for the longest time is the first. */
   readonly #windows = new Map<string, Window>()
   /** What incidents are found from, hour by hour. */
-  readonly heavyClients = new HourMemo<readonly HeavyHour[]>()
-  readonly policyTotals = new HourMemo<ReadonlyMap<string, PolicyTotal>>()
+  readonly heavyClients = new VersionedMemo<number, readonly HeavyHour[]>()
+  readonly policyTotals = new VersionedMemo<number, ReadonlyMap<string, PolicyTotal>>()
+  /** The paths of incidents that are over, by their ids. */
+  readonly incidentPaths = new VersionedMemo<string, readonly string[]>()
 
   constructor(sizes: LeaderSizes = { closed: 10_000, open: 2_000 }) {
     this.sizes = sizes
@@ -75,6 +77,7 @@ export class ClosedHourCache {
     this.#windows.clear()
     this.heavyClients.clear()
     this.policyTotals.clear()
+    this.incidentPaths.clear()
   }
 
   /** Runs a query of other hours than the present one, unless its rows are known. */

@@ -1,5 +1,6 @@
 /** Reads what operators did about incidents. */
 import { overrideClientsFor } from '../../clients/client-networks.js'
+import { rememberClients } from '../../ground/remember.js'
 import type { LogSnapshot } from '../report.js'
 import type { FoundIncident } from './incident.js'
 import type { IncidentTimes } from './minutes.js'
@@ -44,11 +45,14 @@ export async function readActedOn(
   return new Set(ongoing.filter(isActedOn).map(({ found }) => found))
 }
 
+/** There are up to 129 networks around a client. */
+const overridesFor = rememberClients(overrideClientsFor, (spelled) => 2 * spelled.join().length)
+
 /** Returns the names under which the history has what may be done about an incident. */
 function actedNames(found: FoundIncident): { readonly override: readonly string[]; readonly rule: readonly string[] } {
   const { kind, scope, rows } = found
   const rule = policiesOf(found)
   if (kind === 'policy') return { override: [], rule }
-  if (kind === 'client') return { override: overrideClientsFor(scope), rule }
-  return { override: [...overrideClientsFor(`ip:${scope}`), ...new Set(rows.map(({ client }) => client))], rule }
+  if (kind === 'client') return { override: overridesFor(scope), rule }
+  return { override: [...overridesFor(`ip:${scope}`), ...new Set(rows.map(({ client }) => client))], rule }
 }

@@ -61,7 +61,7 @@ async function describe(
 ): Promise<Incident[]> {
   const paths = await readPaths(
     snapshot,
-    listed.map(({ found }) => found),
+    listed.map(({ found, state }) => ({ found, isOver: state === 'over' })),
   )
   return Promise.all(
     listed.map(async ({ found, times, refused, state }) => ({

@@ -6,6 +6,7 @@ import { networkFor } from './find-attackers.js'
 import { type FoundIncident, groupBy, type RefusedRow } from './incident.js'
 import { networkRange } from './read-attackers.js'
 import { readClients, readRefusals } from './refusal-sums.js'
+import type { HourSpan } from './usual.js'
 
 /** In milliseconds since the epoch. */
 export interface IncidentTimes {
@@ -48,31 +49,42 @@ export async function readTimes(
 ): Promise<Map<FoundIncident, IncidentTimes>> {
   const { nowMs, sums } = snapshot
   const minute = Math.floor(nowMs / MINUTE_MS)
-  const range = { from: Math.max(minute - KEPT_MINUTES, sums.minutesFrom), to: minute + 1 }
-  const recent = incidents.filter(({ to }) => to * HOUR_SPAN > range.from && range.from < range.to)
-  const attackers = recent.filter(({ kind }) => kind !== 'policy')
-  const rows = await readClients(snapshot, 1, range, {
-    clients: attackers.flatMap(({ kind, scope }) => (kind === 'client' ? [scope] : [])),
-    networks: attackers.flatMap(({ kind, scope }) => (kind === 'network' ? [networkRange(`ip:${scope}`)] : [])),
-  })
-  const byClient = groupBy(rows, ({ client }) => client)
+  const hourStart = Math.floor(nowMs / HOUR_MS) * HOUR_SPAN
+  const kept = Math.max(minute - KEPT_MINUTES, sums.minutesFrom)
+  const isNew = ({ from }: FoundIncident) => from * HOUR_SPAN === hourStart
+  // In the present hour only the beginning counts: what has refusals in it goes on.
+  const before = incidents.filter((each) => !isNew(each) && each.to * HOUR_SPAN > kept)
+  const rows = [
+    ...(await readMinutes(snapshot, before, { from: kept, to: hourStart })),
+    ...(await readMinutes(snapshot, incidents.filter(isNew), { from: Math.max(kept, hourStart), to: minute + 1 })),
+  ]
+  const byName = groupBy(rows, ({ client }) => client)
   const byNetwork = groupBy(rows, ({ client }) => networkFor(client))
   const times = new Map<FoundIncident, IncidentTimes>()
   for (const incident of incidents) {
-    const { kind, scope } = incident
-    const its = kind === 'client' ? byClient.get(scope) : byNetwork.get(`ip:${scope}`)
-    const minutes =
-      kind === 'policy' && recent.includes(incident) ? await policyMinutes(snapshot, incident, range) : its
-    times.set(incident, timesOf(incident, sumMinutes(minutes ?? []), nowMs))
+    const { kind, scope, to } = incident
+    const ofPolicy =
+      kind === 'policy' && to * HOUR_SPAN > kept
+        ? await policyMinutes(snapshot, incident, { from: kept, to: minute + 1 })
+        : []
+    const ofClients = kind === 'client' ? byName.get(scope) : byNetwork.get(`ip:${scope}`)
+    times.set(incident, timesOf(incident, sumMinutes(kind === 'policy' ? ofPolicy : (ofClients ?? [])), nowMs))
   }
   return times
+}
+
+function readMinutes(snapshot: LogSnapshot, incidents: readonly FoundIncident[], range: HourSpan) {
+  return readClients(snapshot, 1, range, {
+    clients: incidents.flatMap(({ kind, scope }) => (kind === 'client' ? [scope] : [])),
+    networks: incidents.flatMap(({ kind, scope }) => (kind === 'network' ? [networkRange(`ip:${scope}`)] : [])),
+  })
 }
 
 /** Reads the minutes of a policy, without the clients that are in other incidents. */
 async function policyMinutes(
   snapshot: LogSnapshot,
   { rows, without, from, to }: FoundIncident,
-  kept: { readonly from: number; readonly to: number },
+  kept: HourSpan,
 ): Promise<RefusedRow[]> {
   const policy = rows[0]?.policy ?? ''
   const range = { from: Math.max(kept.from, from * HOUR_SPAN), to: Math.min(kept.to, to * HOUR_SPAN) }
@@ -81,7 +93,7 @@ async function policyMinutes(
     snapshot,
     1,
     range,
-    (columns, parameters) => `${columns.policy} = ${parameters.add(policy)}`,
+    [(columns, parameters) => `${columns.policy} = ${parameters.add(policy)}`],
     false,
   )
   return found.filter(({ at, client }) => !others.has(`${Math.floor(at / HOUR_SPAN)} ${client}`))

@@ -6,11 +6,11 @@ import { keysForClient } from '../client-search.js'
 import { Parameters } from '../filter.js'
 import { duringPeriod, TURNED_AWAY_EVENTS } from '../logged-events.js'
 import type { LogSnapshot } from '../report.js'
-import type { FoundIncident } from './incident.js'
+import { type FoundIncident, incidentId } from './incident.js'
 
 const MAX_PATHS = 5
 /** Of a network, the clients with the most refusals. */
-const MAX_CLIENTS = 10
+const MAX_CLIENTS = 3
 /** How many of the latest refusals are read: of a key, and of a policy. */
 const PER_KEY = 50
 const PER_POLICY = 500
@@ -20,27 +20,41 @@ const MAX_PARTS = 200
 /** Selects the latest refusals of an incident. */
 type Part = (parameters: Parameters) => string
 
-/** Reads the most frequent paths among the latest refusals of each incident. */
+/** Reads the most frequent paths among the latest refusals of each incident; those of one that is over only once. */
 export async function readPaths(
   snapshot: LogSnapshot,
-  incidents: readonly FoundIncident[],
-): Promise<Map<FoundIncident, readonly string[]>> {
-  const parts = incidents.flatMap((incident, index) => partsFor(snapshot, incident, index))
-  const rows: { incident: number; path: string }[] = []
+  incidents: readonly { readonly found: FoundIncident; readonly isOver: boolean }[],
+): Promise<ReadonlyMap<FoundIncident, readonly string[]>> {
+  const { closed, sums } = snapshot
+  const paths = new Map<FoundIncident, readonly string[]>()
+  const idOf = ({ scope, from }: FoundIncident) => incidentId(scope, from)
+  for (const { found, isOver } of incidents) {
+    const known = isOver ? closed.incidentPaths.get(idOf(found), sums.closedVersion) : undefined
+    if (known !== undefined) paths.set(found, known)
+  }
+  const unknown = incidents.filter(({ found }) => !paths.has(found))
+  const rows = await readLatest(
+    snapshot,
+    unknown.flatMap(({ found }, index) => partsFor(snapshot, found, index)),
+  )
+  for (const [index, { found, isOver }] of unknown.entries()) {
+    const latest = rows.filter(({ incident }) => incident === index)
+    const traffic = latest.map(({ path }) => ({ ...NO_TRAFFIC, total: 1, path }))
+    const names = busiest(traffic, ({ path }) => path).map(({ name }) => name)
+    paths.set(found, names.slice(0, MAX_PATHS))
+    if (isOver) closed.incidentPaths.set(idOf(found), sums.closedVersion, names.slice(0, MAX_PATHS))
+  }
+  return paths
+}
+
+async function readLatest({ query }: LogSnapshot, parts: readonly Part[]) {
+  const rows: { readonly incident: number; readonly path: string }[] = []
   for (let start = 0; start < parts.length; start += MAX_PARTS) {
     const parameters = new Parameters()
     const some = parts.slice(start, start + MAX_PARTS).map((part) => `SELECT * FROM (${part(parameters)}) AS latest`)
-    rows.push(...(await snapshot.query<(typeof rows)[number]>(some.join(' UNION ALL '), parameters.values)))
+    rows.push(...(await query<(typeof rows)[number]>(some.join(' UNION ALL '), parameters.values)))
   }
-  return new Map(
-    incidents.map((incident, index) => {
-      const traffic = rows
-        .filter((row) => row.incident === index)
-        .map(({ path }) => ({ ...NO_TRAFFIC, total: 1, path }))
-      const paths = busiest(traffic, ({ path }) => path).map(({ name }) => name)
-      return [incident, paths.slice(0, MAX_PATHS)]
-    }),
-  )
+  return rows
 }
 
 function partsFor(snapshot: LogSnapshot, incident: FoundIncident, index: number): Part[] {

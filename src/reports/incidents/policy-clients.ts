@@ -10,7 +10,7 @@ export async function countPolicyClients(snapshot: LogSnapshot, { rows, without,
     snapshot,
     60,
     { from, to },
-    (columns, parameters) => `${columns.policy} = ${parameters.add(policy)}`,
+    [(columns, parameters) => `${columns.policy} = ${parameters.add(policy)}`],
     false,
   )
   const refused = found.filter(

@@ -5,7 +5,8 @@ import { isClosed } from '../period.js'
 import type { LogSnapshot } from '../report.js'
 import type { HeavyHour } from './find-attackers.js'
 import type { PolicyTotal } from './find-policies.js'
-import { readHour } from './refusal-sums.js'
+import { groupBy } from './incident.js'
+import { readHours } from './refusal-sums.js'
 import { HEAVY_CLIENT, isHeavy, median, usualHours } from './usual.js'
 
 /** The most clients of an hour that are incidents: those with the most refusals. The others count for policies. */
@@ -62,7 +63,7 @@ async function readVersions({ query, dialect }: LogSnapshot, from: number) {
 }
 
 async function readHeavyClients(snapshot: LogSnapshot, hour: number, first: number): Promise<readonly HeavyHour[]> {
-  const refused = await readHour<{ client: string; refused: number }>(snapshot, hour, {
+  const refused = await readHours<{ client: string; refused: number }>(snapshot, [hour], {
     select: 'client, SUM(refused) AS refused',
     condition: ({ client }) => `${client} <> ''`,
     end: `GROUP BY client HAVING SUM(refused) >= ${HEAVY_CLIENT} ORDER BY SUM(refused) DESC, client LIMIT ${MAX_HEAVY}`,
@@ -78,23 +79,20 @@ async function readHeavyClients(snapshot: LogSnapshot, hour: number, first: numb
     .map(({ client }) => ({ client, hour }))
 }
 
-/** Reads the refusals of some clients in some hours. */
-function readUsual(snapshot: LogSnapshot, hours: readonly number[], clients: readonly string[]) {
+/** Reads the refusals of some clients in some hours: hour by hour, by client. */
+async function readUsual(snapshot: LogSnapshot, hours: readonly number[], clients: readonly string[]) {
   const names = JSON.stringify(clients)
-  return Promise.all(
-    hours.map(async (hour) => {
-      const rows = await readHour<{ client: string; refused: number }>(snapshot, hour, {
-        select: 'client, SUM(refused) AS refused',
-        condition: ({ client }, parameters) => snapshot.dialect.isOneOf(client, parameters.add(names), 'text'),
-        end: 'GROUP BY client',
-      })
-      return new Map(rows.map(({ client, refused }) => [client, refused]))
-    }),
-  )
+  const rows = await readHours<{ at: number; client: string; refused: number }>(snapshot, hours, {
+    select: 'at, client, SUM(refused) AS refused',
+    condition: ({ client }, parameters) => snapshot.dialect.isOneOf(client, parameters.add(names), 'text'),
+    end: 'GROUP BY at, client',
+  })
+  const byHour = groupBy(rows, ({ at }) => at)
+  return hours.map((hour) => new Map((byHour.get(hour) ?? []).map(({ client, refused }) => [client, refused])))
 }
 
 async function readPolicyTotals(snapshot: LogSnapshot, hour: number): Promise<ReadonlyMap<string, PolicyTotal>> {
-  const rows = await readHour<PolicyTotal>(snapshot, hour, {
+  const rows = await readHours<PolicyTotal>(snapshot, [hour], {
     select: 'policy, SUM(refused) AS refused, SUM(denied) AS denied',
     condition: () => 'true',
     end: 'GROUP BY policy',

@@ -18,7 +18,7 @@ interface RefusedColumns {
   readonly policy: string
 }
 
-/** What a statement makes of the rows of an hour: `client`, `policy`, `refused` and `denied`. */
+/** What a statement makes of the rows of hours: `client`, `policy`, `refused` and `denied`. */
 interface HourQuery {
   readonly select: string
   readonly end: string
@@ -31,6 +31,8 @@ const EVENT_ROW = `${CLIENT} AS client, ${POLICY} AS policy,
   CASE WHEN ${IS_REFUSED} AND outcome <> 'unavailable' THEN 1 ELSE 0 END AS refused, CASE WHEN ${IS_DENIED} THEN 1 ELSE 0 END AS denied`
 /** More clients than these are found by reading the buckets, not by looking each up in each of them. */
 const MAX_LOOKUPS = 200
+/** The most conditions of a statement: each is a part of it, and SQLite takes 500. */
+const MAX_CONDITIONS = 50
 
 /** Splits whole hours or minutes: no event is read for their ends. */
 function splitWhole({ sums }: LogSnapshot, span: Span, { from, to }: HourSpan) {
@@ -39,22 +41,25 @@ function splitWhole({ sums }: LogSnapshot, span: Span, { from, to }: HourSpan) {
   return splitPeriod(period, { dirty: sums.dirty, minutesFrom, longest: HOUR_SPAN })
 }
 
-/** Runs a query of all rows of one hour that pass a condition. */
-export function readHour<Row>(snapshot: LogSnapshot, hour: number, query: HourQuery): Promise<Row[]> {
+/** Runs a query of all rows of some hours that pass a condition: each has its hour as `at`. */
+export function readHours<Row>(snapshot: LogSnapshot, hours: readonly number[], query: HourQuery): Promise<Row[]> {
   const { dialect } = snapshot
-  const split = splitWhole(snapshot, HOUR_SPAN, { from: hour, to: hour + 1 })
   const parameters = new Parameters()
-  const rows = [
-    ...split.buckets.map(
-      (range) =>
-        `SELECT client, policy, over_limit AS refused, denied FROM ${dialect.table(CLIENTS.table)}
-         WHERE span = ${range.span} AND bucket = ${parameters.add(range.from)} AND ${query.condition(SUM_COLUMNS, parameters)}`,
-    ),
-    ...loggedEvents(snapshot, split)(parameters, TURNED_AWAY_EVENTS).map(
-      ({ where }) =>
-        `SELECT ${EVENT_ROW} FROM ${dialect.table('rate_limit_event')} WHERE ${where} AND ${query.condition(EVENT_COLUMNS, parameters)}`,
-    ),
-  ]
+  const rows = hours.flatMap((hour) => {
+    const split = splitWhole(snapshot, HOUR_SPAN, { from: hour, to: hour + 1 })
+    return [
+      ...split.buckets.map(
+        (range) =>
+          `SELECT ${hour} AS at, client, policy, over_limit AS refused, denied FROM ${dialect.table(CLIENTS.table)}
+           WHERE span = ${range.span} AND bucket = ${parameters.add(range.from)} AND ${query.condition(SUM_COLUMNS, parameters)}`,
+      ),
+      ...loggedEvents(snapshot, split)(parameters, TURNED_AWAY_EVENTS).map(
+        ({ where }) =>
+          `SELECT ${hour} AS at, ${EVENT_ROW} FROM ${dialect.table('rate_limit_event')}
+           WHERE ${where} AND ${query.condition(EVENT_COLUMNS, parameters)}`,
+      ),
+    ]
+  })
   if (rows.length === 0) return Promise.resolve([])
   return snapshot.query<Row>(
     `SELECT ${query.select} FROM (${rows.join(' UNION ALL ')}) AS rows ${query.end}`,
@@ -62,35 +67,37 @@ export function readHour<Row>(snapshot: LogSnapshot, hour: number, query: HourQu
   )
 }
 
-/** Reads the refusals of some clients, or of those of a network, by hour or by minute. */
-export function readRefusals(
+/** Reads the refusals that pass one of some conditions, which no row may pass twice, by hour or by minute. */
+export async function readRefusals(
   snapshot: LogSnapshot,
   span: 1 | 60,
   range: HourSpan,
-  condition: RowCondition,
+  conditions: readonly RowCondition[],
   isFew = true,
 ): Promise<RefusedRow[]> {
+  if (range.from >= range.to || conditions.length === 0) return []
   const { dialect } = snapshot
-  const split = splitWhole(snapshot, span, range)
   const queries: SplitQueries = {
     select: (rows) =>
       `SELECT at, client, policy, SUM(refused) AS refused, SUM(denied) AS denied FROM (${rows}) AS rows GROUP BY at, client, policy`,
     buckets: (ranges, parameters) =>
-      ranges.map((buckets) => {
-        const isWithin = isFew
-          ? oneByOne(dialect, 'bucket', buckets, parameters)
-          : inRange('bucket', buckets, parameters)
-        return `SELECT bucket AS at, client, policy, over_limit AS refused, denied FROM ${dialect.table(CLIENTS.table)}
-          WHERE span = ${buckets.span} AND ${isWithin} AND ${condition(SUM_COLUMNS, parameters)}`
-      }),
+      ranges.flatMap((buckets) =>
+        conditions.map((condition) => {
+          const isWithin = isFew
+            ? oneByOne(dialect, 'bucket', buckets, parameters)
+            : inRange('bucket', buckets, parameters)
+          return `SELECT bucket AS at, client, policy, over_limit AS refused, denied FROM ${dialect.table(CLIENTS.table)}
+            WHERE span = ${buckets.span} AND ${isWithin} AND ${condition(SUM_COLUMNS, parameters)}`
+        }),
+      ),
     events: (logged, parameters) =>
       logged(parameters, TURNED_AWAY_EVENTS).map(
         ({ where }) =>
           `SELECT ${dialect.toMinute('"timestamp"')} / ${span} AS at, ${EVENT_ROW} FROM ${dialect.table('rate_limit_event')}
-           WHERE ${where} AND ${condition(EVENT_COLUMNS, parameters)}`,
+           WHERE ${where} AND (${conditions.map((condition) => condition(EVENT_COLUMNS, parameters)).join(' OR ')})`,
       ),
   }
-  return readSplit<RefusedRow>(snapshot, split, queries).then(sumRows)
+  return sumRows(await readSplit<RefusedRow>(snapshot, splitWhole(snapshot, span, range), queries))
 }
 
 /** Reads the refusals of clients and of networks, whose clients it reads all. */
@@ -100,31 +107,38 @@ export async function readClients(
   range: HourSpan,
   { clients, networks }: { readonly clients: readonly string[]; readonly networks: readonly ClientRange[] },
 ): Promise<RefusedRow[]> {
-  if (range.from >= range.to) return []
   const { dialect } = snapshot
-  const names = JSON.stringify(clients)
-  const ofClients =
-    clients.length === 0
-      ? []
-      : await readRefusals(
-          snapshot,
-          span,
-          range,
-          ({ client }, parameters) => dialect.isOneOf(client, parameters.add(names), 'text'),
-          clients.length <= MAX_LOOKUPS,
-        )
-  const ofNetworks: RefusedRow[] = []
-  for (const { from, to, isMeant } of networks) {
-    const rows = await readRefusals(snapshot, span, range, ({ client }, parameters) => {
-      const name = dialect.bytewise(client)
-      return `${name} >= ${parameters.add(from)} AND ${name} < ${parameters.add(to)}`
-    })
-    ofNetworks.push(...rows.filter(({ client }) => isMeant(client)))
+  const ranges = widestRanges(networks)
+  // What the spelling of a network begins with is read with it.
+  const names = clients.filter((client) => !ranges.some(({ from }) => client.startsWith(from)))
+  const isNamed: RowCondition = ({ client }, parameters) =>
+    dialect.isOneOf(client, parameters.add(JSON.stringify(names)), 'text')
+  const conditions = [
+    ...(names.length > 0 ? [isNamed] : []),
+    ...ranges.map(
+      ({ from, to }): RowCondition =>
+        ({ client }, parameters) =>
+          `(${dialect.bytewise(client)} >= ${parameters.add(from)} AND ${dialect.bytewise(client)} < ${parameters.add(to)})`,
+    ),
+  ]
+  const found: RefusedRow[] = []
+  for (let start = 0; start < conditions.length; start += MAX_CONDITIONS) {
+    const some = conditions.slice(start, start + MAX_CONDITIONS)
+    found.push(...(await readRefusals(snapshot, span, range, some, names.length <= MAX_LOOKUPS)))
   }
-  return [...ofClients, ...ofNetworks]
+  const isOneOfThem = new Set(clients)
+  return found.filter(({ client }) => isOneOfThem.has(client) || networks.some(({ isMeant }) => isMeant(client)))
 }
 
-/** The spellings among which the clients of a network are. */
+/** Returns the ranges without those that another one contains: no row is read twice. */
+function widestRanges(networks: readonly ClientRange[]): ClientRange[] {
+  const ranges = new Map(networks.map((network) => [network.from, network]))
+  const isWithin = ({ from }: ClientRange) =>
+    [...ranges.keys()].some((other) => other !== from && from.startsWith(other))
+  return [...ranges.values()].filter((range) => !isWithin(range))
+}
+
+/** The spellings among which the clients of a network are: those that begin with `from`. */
 export interface ClientRange {
   readonly from: string
   readonly to: string
