@@ -57,6 +57,11 @@ export type { AlertSettingOptions } from './operations/alerts/alert-settings.js'
 export type { Mailer, MailMessage } from './operations/alerts/mailer.js'
 export type { AlertLog, ChannelOutcome } from './operations/alerts/notify.js'
 export type { AlertChannels, AlertOptions, AlertResult } from './operations/alerts/send-alerts.js'
+export type {
+  IncidentAlertOptions,
+  IncidentAlertResult,
+  IncidentOutcome,
+} from './operations/alerts/send-incidents.js'
 export type { WebhookFormat } from './operations/alerts/webhook-format.js'
 export type { Health, HealthCheck, HealthCheckName } from './operations/health/health.js'
 export type {

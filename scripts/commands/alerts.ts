@@ -1,7 +1,9 @@
 import type { ChannelOutcome } from '../../src/operations/alerts/notify.js'
 import { type AlertChannels, MAX_ALERTED } from '../../src/operations/alerts/send-alerts.js'
+import type { IncidentOutcome } from '../../src/operations/alerts/send-incidents.js'
 import { analyticsFor } from '../../src/plugin/analytics.js'
 import type { Analytics } from '../../src/plugin/analytics-interface.js'
+import type { Incident } from '../../src/reports/incidents/incident.js'
 import type { Offender } from '../../src/reports/ranking.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
@@ -10,6 +12,7 @@ interface AlertsOptions extends DatabaseOptions {
   readonly threshold?: number | undefined
   readonly days: number
   readonly dryRun?: true | undefined
+  readonly incidents?: true | undefined
 }
 
 /** The most offenders listed; `--json` lists all. */
@@ -17,18 +20,56 @@ const MAX_LINES = 100
 
 export async function run(options: AlertsOptions, context: CommandContext): Promise<CommandResult> {
   const settings = commandSettings(options, context)
-  const { days, dryRun, threshold = settings.alerts.threshold } = options
-  if (threshold === undefined) return disabled()
+  const { days, dryRun, incidents, threshold = settings.alerts.threshold } = options
+  if (threshold === undefined && !incidents) return disabled()
   return withExistingDatabase(settings, context, ({ database }) => {
     const { emails, webhook } = settings.alerts
     const isConfigured = emails.length > 0 || webhook !== undefined
     const failures: string[] = []
     const log = { error: (_details: object, message: string) => failures.push(message) }
     const analytics = analyticsFor(database, settings.clock, { settings: settings.alerts, log })
+    if (threshold === undefined || incidents) {
+      return dryRun ? listIncidents(analytics) : tellIncidents(analytics, isConfigured, failures)
+    }
     return dryRun
       ? listOffenders(analytics, threshold, days)
       : sendAlerts(analytics, threshold, days, isConfigured, failures)
   })
+}
+
+async function listIncidents(analytics: Analytics): Promise<CommandResult> {
+  const incidents = await analytics.getIncidents()
+  return {
+    json: { incidents, channels: {}, dry_run: true },
+    lines: [`${incidentCount(incidents)} in the last day:`, ...incidents.map(incidentLine)],
+  }
+}
+
+/** @param failures filled while the alerts are sent */
+async function tellIncidents(
+  analytics: Analytics,
+  isConfigured: boolean,
+  failures: readonly string[],
+): Promise<CommandResult> {
+  const result = await analytics.sendIncidentAlerts()
+  const outcomes = Object.entries(result.channels).map(([name, { told, error }]: [string, IncidentOutcome]) =>
+    error === undefined ? `${name} told ${told}` : `${name} told ${told}, failed (${error})`,
+  )
+  const { incidents } = result
+  const channels = isConfigured ? `${incidentCount(incidents)} in the last day; channels: ${outcomes.join(', ')}` : ''
+  return {
+    json: { ...result, dry_run: false },
+    lines: [channels || 'No alert was sent: no channel is configured', ...incidents.map(incidentLine)],
+    failures,
+  }
+}
+
+function incidentCount({ length }: readonly Incident[]): string {
+  return length === 1 ? '1 incident' : `${length} incidents`
+}
+
+function incidentLine({ scope, refused, from, state }: Incident): string {
+  return `  ${scope}: ${refused} refused since ${from} (${state.replace('_', ' ')})`
 }
 
 function disabled(): CommandResult {

@@ -49,6 +49,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     about: [
       'Finds the keys of the log that were refused at least --threshold times within the last --days days, and reports them by email and by webhook, as far as these are set. A client has a key for each rule that refused it. Run it from a scheduler. Without a threshold it does nothing.',
       `Every run reports them all again, unless ${variableFor('alertCooldown')} says for how long a key is not reported twice (or until it was refused twice as often).`,
+      'With --incidents it tells of the incidents of the last day instead, each once, as servers with `schedule.alerts` do by themselves.',
       'A channel that fails does not keep the other one from sending; it is named on stderr, and the exit status is 1.',
     ],
     example: 'ratelimit alerts --threshold 100 --days 1 --dry-run',
@@ -71,7 +72,8 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
       integer('refused requests', 1, MAX_INTEGER),
     )
     .option('--days <int>', 'how far back to look', integer('days', 1, MAX_DAYS), 1)
-    .option('--dry-run', 'list the offenders, send nothing')
+    .addOption(new Option('--incidents', 'tell of incidents instead of keys').conflicts(['threshold', 'days']))
+    .option('--dry-run', 'list the offenders or incidents, send nothing')
     .action((options, command) => perform(command, import('./alerts.js'), options))
 
   defineOnDatabase(program, 'cleanup', {

@@ -1,5 +1,6 @@
 import type { AlertLog } from '../operations/alerts/notify.js'
 import type { AlertOptions, AlertResult } from '../operations/alerts/send-alerts.js'
+import type { IncidentAlertOptions, IncidentAlertResult } from '../operations/alerts/send-incidents.js'
 import type { ClientDetail, ClientDetailOptions } from '../reports/client-detail.js'
 import type { Incident } from '../reports/incidents/incident.js'
 import type { OffenderDetail, OffenderDetailOptions } from '../reports/offender-detail.js'
@@ -54,6 +55,12 @@ export interface Analytics {
    * is given or set. A channel that fails is reported in the result.
    */
   sendOffenderAlerts(options?: AlertOptions): Promise<AlertResult>
+  /**
+   * Tells of the incidents of the last day: one message for each through each channel that is set, once over all
+   * processes. A message that could not be sent is tried again by the next call. A channel that fails is reported in the
+   * result.
+   */
+  sendIncidentAlerts(options?: IncidentAlertOptions): Promise<IncidentAlertResult>
 }
 
 export const SILENT: AlertLog = { error: () => undefined }

@@ -60,5 +60,6 @@ export function analyticsFor(...dependencies: Parameters<typeof openReports>): A
     suggestRates: async (options) => (await reports()).suggestRates(options),
     findAlertableOffenders: async (options) => (await reports()).findAlertableOffenders(options),
     sendOffenderAlerts: async (options) => (await reports()).sendOffenderAlerts(options),
+    sendIncidentAlerts: async (options) => (await reports()).sendIncidentAlerts(options),
   }
 }

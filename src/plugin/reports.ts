@@ -5,12 +5,14 @@ import { type AlertSettings, resolveAlertSettings } from '../operations/alerts/a
 import type { AlertTimes } from '../operations/alerts/channel.js'
 import type { AlertLog } from '../operations/alerts/notify.js'
 import { sendOffenderAlerts } from '../operations/alerts/send-alerts.js'
+import { sendIncidentAlerts } from '../operations/alerts/send-incidents.js'
 import { clientDetail } from '../reports/client-detail.js'
 import { CSV_LIMIT, offendersCsvRows } from '../reports/csv.js'
 import { incidents } from '../reports/incidents/incidents.js'
 import { offenderDetail } from '../reports/offender-detail.js'
 import { type AlertableOffendersOptions, alertableOffenders, topOffenders } from '../reports/ranking.js'
 import { createReportRunner } from '../reports/report.js'
+import type { WindowOptions } from '../reports/report-window.js'
 import { suggestedRates } from '../reports/suggested-rates.js'
 import { topClients } from '../reports/top-clients.js'
 import { ruleHitCounts, trafficSummary } from '../reports/traffic.js'
@@ -34,6 +36,7 @@ export function openReports(
   const read = createReportRunner(database, clock, onlyBlocked, privacy)
   // Async, so that an invalid option rejects instead of throwing.
   const findAlertableOffenders = async (options: AlertableOffendersOptions) => read(alertableOffenders(options))
+  const getIncidents = async (options?: WindowOptions) => read(incidents(options))
   return {
     getTrafficSummary: async (options) => read(trafficSummary(options)),
     getTopOffenders: async (options) => read(topOffenders(options)),
@@ -45,10 +48,12 @@ export function openReports(
     getOffenderDetail: async (options) => read(offenderDetail(options)),
     getTopClients: async (options) => read(topClients(options)),
     getClient: async (options) => read(clientDetail(options)),
-    getIncidents: async (options) => read(incidents(options)),
+    getIncidents,
     suggestRates: async (options) => read(suggestedRates(options)),
     findAlertableOffenders,
     sendOffenderAlerts: async (options = {}) =>
       sendOffenderAlerts({ findOffenders: findAlertableOffenders, database, clock, ...alerts }, options),
+    sendIncidentAlerts: async (options) =>
+      sendIncidentAlerts({ findIncidents: getIncidents, database, clock, ...alerts }, options),
   }
 }

@@ -1,9 +1,9 @@
-/** The jobs of the scheduler: the same functions that the commands call. */
+/** The jobs of the scheduler. */
 
 import type { OutageLog } from '../ground/outage-log.js'
 import { cleanupState } from '../limiter/stores/sql/state-cleanup.js'
 import { cleanupOldEvents } from '../log/rollups/retention.js'
-import type { AlertResult } from '../operations/alerts/send-alerts.js'
+import type { IncidentAlertResult } from '../operations/alerts/send-incidents.js'
 import { JobLeases } from '../operations/schedule/job-leases.js'
 import { type JobName, sharedJobName } from '../operations/schedule/schedule-options.js'
 import { type Job, Scheduler } from '../operations/schedule/scheduler.js'
@@ -15,13 +15,13 @@ export function createScheduler(
   schedule: NonNullable<Settings['schedule']>,
   settings: Settings,
   { database }: OpenDatabase,
-  analytics: Pick<Analytics, 'sendOffenderAlerts'>,
+  analytics: Pick<Analytics, 'sendIncidentAlerts'>,
   log: Pick<OutageLog, 'error'>,
 ): Scheduler {
   const { clock } = settings
   const { olderThanDays } = schedule
   const work: Record<JobName, Job['run']> = {
-    alerts: async () => failuresFor(await analytics.sendOffenderAlerts()),
+    alerts: async (signal) => failuresFor(await analytics.sendIncidentAlerts({ signal })),
     cleanup: async (signal) => {
       await cleanupState(database, clock, { signal })
       return null
@@ -44,7 +44,7 @@ export function jobNames(settings: Settings): string[] {
   return (settings.schedule?.jobs ?? []).map(({ name }) => sharedJobName(name, settings.namespace))
 }
 
-function failuresFor({ channels }: AlertResult): string | null {
+function failuresFor({ channels }: IncidentAlertResult): string | null {
   const failures = Object.entries(channels).flatMap(([name, { error }]) =>
     error === undefined ? [] : `${name} failed (${error})`,
   )

@@ -33,7 +33,6 @@ forEachDatabase((provider) => {
       smtpUrl: 'smtp://mailer:hunter2@mail.example.com:2525',
       alertWebhook: `https://name:hunter2@hooks.example.com/${TOKEN}?key=${TOKEN}`,
       alertWebhookFormat: 'slack',
-      alertThreshold: 5,
       schedule: { alerts: '0 12 * * *' },
     })
     const { status, text } = await get(PAGE)

@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { DAY_MS } from '../../src/ground/time/clock.js'
-import { openTestDatabase, postgresqlMissing, type TestDatabase } from '../support/databases.js'
+import { forEachDatabase, openTestDatabase, postgresqlMissing, type TestDatabase } from '../support/databases.js'
 import { logEvents } from '../support/events.js'
 import { startMailServer } from '../support/mail-server.js'
-import { ratelimit } from '../support/scripts.js'
+import { ratelimit, runScript } from '../support/scripts.js'
 import { startWebhookReceiver } from '../support/webhook-receiver.js'
 
 const DISABLED = 'Alerting disabled (set --threshold or RATELIMIT_ALERT_THRESHOLD).\n'
@@ -201,4 +201,45 @@ test('of processes that alert at once about a PostgreSQL, a cool-down lets one s
     [0, 0, 0],
   )
   assert.equal(receiver.posts.length, 1)
+})
+
+forEachDatabase((_provider, open) => {
+  test('with --incidents processes that run at once send one message for each incident, and later ones none', async (t) => {
+    const { client, url, schema, close } = await open()
+    t.after(close)
+    const receiver = await startWebhookReceiver(t)
+    await logEvents(client, { key: 'user:\u001b[31m7', blocked: 60, atMs: Date.now() })
+    const env = { RATELIMIT_DATABASE_URL: url, RATELIMIT_ALERT_WEBHOOK: receiver.url }
+    const command = ['alerts', '--incidents', ...(schema === undefined ? [] : ['--schema', schema])]
+    const listed = await ratelimit([...command, '--dry-run'], { env })
+    assert.deepEqual([listed.status, receiver.posts.length], [0, 0])
+    assert.match(
+      listed.stdout,
+      /^1 incident in the last day:\n {2}user:\\u001b\[31m7: 60 refused since \S+ \(open\)\n$/,
+    )
+
+    const runs = await Promise.all(Array.from({ length: 3 }, () => runScript('ratelimit', command, { env })))
+    assert.equal(receiver.posts.length, 1)
+    assert.equal(JSON.parse(receiver.posts[0]?.body ?? '').incident.refused, 60)
+    const channels = runs.map(({ stdout }) => /channels: (.*)/.exec(stdout)?.[1])
+    assert.deepEqual(channels.toSorted(), ['webhook told 0', 'webhook told 0', 'webhook told 1'])
+    const { channels: later } = JSON.parse((await ratelimit([...command, '--json'], { env })).stdout)
+    assert.deepEqual(later, { webhook: { told: 0 } })
+  })
+
+  test('with --incidents a channel that fails is status 1, and --threshold is wrong usage', async (t) => {
+    const { client, url, schema, close } = await open()
+    t.after(close)
+    const receiver = await startWebhookReceiver(t, 404)
+    await logEvents(client, { key: 'user:7', blocked: 60, atMs: Date.now() })
+    const env = { RATELIMIT_DATABASE_URL: url, RATELIMIT_ALERT_WEBHOOK: receiver.url }
+    const command = ['alerts', '--incidents', ...(schema === undefined ? [] : ['--schema', schema])]
+    const { status, stdout, stderr } = await ratelimit(command, { env })
+    assert.equal(status, 1)
+    assert.match(stdout, /^1 incident in the last day; channels: webhook told 0, failed \(status 404\)\n/)
+    assert.equal(stderr, 'ratelimit alerts: Rate limit alert by webhook failed: status 404\n')
+    assert.equal((await ratelimit([...command, '--threshold', '5'], { env })).status, 2)
+    const none = await ratelimit(command, { env: { RATELIMIT_DATABASE_URL: url } })
+    assert.equal(none.stdout, 'No alert was sent: no channel is configured\n')
+  })
 })

@@ -33,7 +33,7 @@ export interface AlertSettingOptions {
   alertRoutingKey?: string | undefined
   /** Seconds, 0 to 31536000, before a key is reported again unless its count doubles; 0 (no cool-down) unless given. */
   alertCooldown?: number | undefined
-  /** Reports once that a reported key fell below the threshold. Needs `alertCooldown`. */
+  /** Reports once that an incident is over, or that a reported key fell below the threshold. Needs `alertCooldown`. */
   alertResolved?: boolean | undefined
   /** The address of the dashboard as staff open it, `https://example.com/ratelimit/dashboard/`: alerts link to clients. */
   publicUrl?: string | undefined

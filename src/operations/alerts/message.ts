@@ -105,7 +105,8 @@ export function textLines(message: AlertMessage, max: number, maxKeyLength: numb
   ]
 }
 
-function shortened(text: string, maxLength: number): string {
+/** Cuts a text that is longer than so many characters. */
+export function shortened(text: string, maxLength: number): string {
   return text.length > maxLength ? `${text.slice(0, maxLength - 1).toWellFormed()}…` : text
 }
 

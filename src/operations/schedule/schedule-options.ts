@@ -4,7 +4,7 @@ import { loadModule } from '../../ground/package-root.js'
 
 /** When this process runs the jobs otherwise left to cron: patterns of five fields, in the time zone of the process. */
 export interface ScheduleOptions {
-  /** When alerts are sent: `sendOffenderAlerts()` with the settings, over the last day. */
+  /** When the channels of alerts are told of incidents, each incident once: `sendIncidentAlerts()`. */
   alerts?: string | undefined
   /** When counters that expired a week ago are deleted. */
   cleanup?: string | undefined

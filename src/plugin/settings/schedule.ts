@@ -51,12 +51,7 @@ export function resolveSchedule(options: ScheduleOptions | undefined, alerts: Al
   return { jobs, olderThanDays: schedule.olderThanDays }
 }
 
-function validateAlerts({ threshold, emails, webhook }: AlertSettings): void {
-  if (threshold === undefined) {
-    throw new InvalidSettingError(
-      'Setting "schedule.alerts" is given without "alertThreshold": give that option, or RATELIMIT_ALERT_THRESHOLD',
-    )
-  }
+function validateAlerts({ emails, webhook }: AlertSettings): void {
   if (emails.length === 0 && webhook === undefined) {
     throw new InvalidSettingError(
       'Setting "schedule.alerts" is given without a channel: give alertEmails, or alertWebhook',

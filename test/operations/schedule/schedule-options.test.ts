@@ -24,7 +24,7 @@ describe('a schedule', () => {
   }
 })
 
-const ALERTS = { alertThreshold: 5, alertWebhook: 'https://example.com/hook' }
+const ALERTS = { alertWebhook: 'https://example.com/hook' }
 
 for (const [schedule, complaint] of [
   ['*/5 * * * *', /"schedule" is .*give an object such as/],
@@ -46,10 +46,9 @@ for (const [schedule, complaint] of [
   })
 }
 
-test('alerts on a schedule need a threshold and a channel', () => {
+test('alerts on a schedule need a channel, and no threshold', () => {
   const schedule = { alerts: '@hourly' }
-  assert.throws(() => resolveSettings({ schedule }, {}), /"schedule\.alerts" is given without "alertThreshold"/)
-  assert.throws(() => resolveSettings({ schedule, alertThreshold: 5 }, {}), /without a channel: give alertEmails/)
+  assert.throws(() => resolveSettings({ schedule }, {}), /without a channel: give alertEmails/)
   assert.deepEqual(
     resolveSettings({ schedule, ...ALERTS }, {}).schedule?.jobs.map(({ name }) => name),
     ['alerts'],

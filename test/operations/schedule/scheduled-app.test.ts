@@ -20,11 +20,10 @@ test('apps that share a schedule send one alert, prune once, and report it in th
   const clock = almostFullMinute()
   const database = await openDatabase(t, 'sqlite', clock)
   const receiver = await startWebhookReceiver(t)
-  await logEvents(database.client, { key: 'ip:203.0.113.7', blocked: 5, atMs: clock.now() })
+  await logEvents(database.client, { key: 'ip:203.0.113.7', blocked: 60, atMs: clock.now() })
   await logEvents(database.client, { key: 'ip:203.0.113.7', blocked: 5, atMs: clock.now() - 8 * DAY_MS })
   const plugin = {
     clock,
-    alertThreshold: 5,
     alertWebhook: receiver.url,
     schedule: { alerts: '* * * * *', pruneEvents: '* * * * *', olderThanDays: 7, cleanup: '* * * * *' },
   }
@@ -37,7 +36,7 @@ test('apps that share a schedule send one alert, prune once, and report it in th
     return records.length === 3 && records.every(({ finishedMs }) => finishedMs !== null)
   })
   assert.equal(receiver.posts.length, 1)
-  assert.equal(await database.client.rateLimitEvent.count(), 5)
+  assert.equal(await database.client.rateLimitEvent.count(), 60)
   for (const { app, log } of apps) {
     const { checks } = await app.smartRateLimit.health()
     assert.deepEqual([checks.schedule.status, log], ['ok', []])
@@ -49,10 +48,9 @@ test('a scheduled alert whose channel fails makes the health report fail, but no
   const clock = almostFullMinute()
   const database = await openDatabase(t, 'sqlite', clock)
   const receiver = await startWebhookReceiver(t, 404)
-  await logEvents(database.client, { key: 'ip:203.0.113.7', blocked: 5, atMs: clock.now() })
+  await logEvents(database.client, { key: 'ip:203.0.113.7', blocked: 60, atMs: clock.now() })
   const plugin = {
     clock,
-    alertThreshold: 5,
     alertWebhook: receiver.url,
     schedule: { alerts: '* * * * *' },
     namespace: 'shop',

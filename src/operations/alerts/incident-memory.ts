@@ -1,0 +1,90 @@
+import { randomUUID } from 'node:crypto'
+import type { Database } from '../../database/database.js'
+import { type Clock, DAY_MS } from '../../ground/time/clock.js'
+import { ALERT_TABLE } from './alert-memory.js'
+import { CLAIM_MS } from './evaluate.js'
+
+/** What is told of an incident: that it is there, and that it is over. */
+export type IncidentNews = 'found' | 'over'
+
+/** An incident that this run alone tells of. */
+export interface IncidentClaim {
+  /** Stores what was told, or with nothing releases the claim, so that the next run tries again. */
+  settle(told: readonly IncidentNews[]): Promise<void>
+}
+
+/** How long an incident is remembered that no run finds any more. */
+const KEPT_MS = 7 * DAY_MS
+/** The column of when each was told. */
+const COLUMNS = { found: 'notified_at', over: 'resolved_at' } as const
+
+/**
+ * Remembers which incidents a subscription was told of. Several processes may run alerts at once: the run that claimed an
+ * incident tells of it. A claim expires, so a process that dies silences no incident.
+ */
+export class IncidentMemory {
+  readonly #database: Database
+  readonly #clock: Clock
+  readonly #watch: string
+
+  /** @param watch the subscription, in at most 80 characters */
+  constructor(database: Database, clock: Clock, watch: string) {
+    this.#database = database
+    this.#clock = clock
+    this.#watch = watch
+  }
+
+  /** Returns which incidents were told, and keeps the memory of those that are still found. */
+  async read(ids: readonly string[]): Promise<Readonly<Record<IncidentNews, ReadonlySet<string>>>> {
+    const { fromMs, isOneOf } = this.#database.dialect
+    const isFound = isOneOf('key', '$2', 'text')
+    const nowMs = this.#clock.now()
+    const parameters = [this.#watch, JSON.stringify(ids)]
+    await this.#database.execute(
+      `UPDATE ${this.#table} SET expires_at = ${fromMs('$3')} WHERE watch = $1 AND ${isFound}`,
+      [...parameters, nowMs + KEPT_MS],
+    )
+    await this.#database.execute(`DELETE FROM ${this.#table} WHERE watch = $1 AND expires_at < ${fromMs('$2')}`, [
+      this.#watch,
+      nowMs,
+    ])
+    const rows = await this.#database.query<{ id: string; foundMs: number | null; overMs: number | null }>(
+      `SELECT key AS id, notified_at AS "foundMs", resolved_at AS "overMs" FROM ${this.#table}
+       WHERE watch = $1 AND ${isFound}`,
+      parameters,
+    )
+    const told = (isTold: (row: (typeof rows)[number]) => boolean) => new Set(rows.filter(isTold).map(({ id }) => id))
+    return { found: told(({ foundMs }) => foundMs !== null), over: told(({ overMs }) => overMs !== null) }
+  }
+
+  /** Claims what is to be told of an incident; undefined where another run has told it, or is about to. */
+  async claim(id: string, news: IncidentNews): Promise<IncidentClaim | undefined> {
+    const { fromMs } = this.#database.dialect
+    const claim = randomUUID()
+    const nowMs = this.#clock.now()
+    const claimed = await this.#database.execute(
+      `INSERT INTO ${this.#table} AS stored (watch, key, claim, claimed_until, expires_at)
+       VALUES ($1, $2, $3, ${fromMs('$4')}, ${fromMs('$5')})
+       ON CONFLICT (watch, key) DO UPDATE SET claim = excluded.claim, claimed_until = excluded.claimed_until
+       WHERE stored.${COLUMNS[news]} IS NULL AND (stored.claimed_until IS NULL
+         OR stored.claimed_until <= ${fromMs('$6')} OR stored.claimed_until > ${fromMs('$7')})`,
+      // A claim that ends far ahead was made by a wrong clock.
+      [this.#watch, id, claim, nowMs + CLAIM_MS, nowMs + KEPT_MS, nowMs, nowMs + 2 * CLAIM_MS],
+    )
+    if (claimed !== 1) return undefined
+    return { settle: (told) => this.#settle(id, claim, told) }
+  }
+
+  async #settle(id: string, claim: string, told: readonly IncidentNews[]): Promise<void> {
+    const columns = told.map((news) => `${COLUMNS[news]} = ${this.#database.dialect.fromMs('$4')}, `)
+    await this.#database.execute(
+      `UPDATE ${this.#table} SET ${columns.join('')}claim = '', claimed_until = NULL
+       WHERE watch = $1 AND key = $2 AND claim = $3`,
+      [this.#watch, id, claim, ...(told.length === 0 ? [] : [this.#clock.now()])],
+    )
+  }
+
+  get #table(): string {
+    return this.#database.dialect.table(ALERT_TABLE)
+  }
+}

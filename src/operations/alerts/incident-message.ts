@@ -1,0 +1,112 @@
+/** What an alert says of an incident. */
+import { formatCount } from '../../ground/number-text.js'
+import { visible } from '../../ground/visible.js'
+import type { Incident } from '../../reports/incidents/incident.js'
+import type { Fact, FactsMessage, MessageLink } from './facts-message.js'
+import type { IncidentNews } from './incident-memory.js'
+import { shortened } from './message.js'
+
+/** Chats take some thousand characters in all. */
+const MAX_SCOPE = 200
+const MAX_NAME = 100
+const MAX_NAMES = 5
+const MAX_URL = 1_000
+/** The documented maximum: receivers may refuse more. */
+const MAX_JSON_BYTES = 20_000
+const POLICY = 'policy:'
+/** The characters of addresses and networks, which no format has markup for. */
+const ADDRESS = /^(?:ip:)?([\da-f.:]{2,45}(?:\/\d{1,3})?)$/i
+
+/** @param publicUrl the address of the dashboard, as `parsePublicUrl` answers it; undefined where it is not known */
+export function createIncidentMessage(
+  incident: Incident,
+  news: IncidentNews,
+  publicUrl: string | undefined,
+): FactsMessage {
+  const subject = publicUrl === undefined ? undefined : subjectLink(incident, publicUrl)
+  return {
+    id: `incident/${incident.id}`,
+    title: `${news === 'over' ? 'Incident over' : 'Incident'}: ${subjectOf(incident)}`,
+    sentence: sentenceFor(incident),
+    facts: factsOf(incident),
+    links: linksOf(subject, publicUrl),
+    kind: news === 'over' ? 'over' : 'alarm',
+    json: { incident: fitting({ ...incident, ...(subject && { url: subject.url }) }) },
+  }
+}
+
+/** Names addresses alone: other clients and policies have names that others wrote. */
+function subjectOf({ scope }: Incident): string {
+  const [, address] = ADDRESS.exec(scope) ?? []
+  if (address !== undefined) return address
+  if (scope.startsWith(POLICY)) return 'a policy'
+  return scope.startsWith('user:') ? 'a user' : 'a client'
+}
+
+function sentenceFor({ refused, denied, from, to, state }: Incident): string {
+  const requests = refused === 1 ? '1 request' : `${formatCount(refused)} requests`
+  const alsoDenied = denied === 0 ? '' : `, and ${formatCount(denied)} denied`
+  const since = momentText(from)
+  if (to !== null) return `${requests} were refused between ${since} and ${momentText(to)}${alsoDenied}. It is over.`
+  const acted = state === 'acted_on' ? ' Somebody has acted on it.' : ''
+  return `${requests} were refused since ${since}${alsoDenied}. It goes on.${acted}`
+}
+
+/** Formats `2026-11-26 12:53 UTC`: incidents begin and end with whole minutes. */
+function momentText(iso: string): string {
+  return `${iso.slice(0, 16).replace('T', ' ')} UTC`
+}
+
+function factsOf({ scope, from, to, clients, refused, denied, policies, paths }: Incident): Fact[] {
+  const isPolicy = scope.startsWith(POLICY)
+  const name = isPolicy ? scope.slice(POLICY.length) : scope.replace(/^ip:/, '')
+  return [
+    { name: isPolicy ? 'Policy' : isNetwork(scope) ? 'Network' : 'Client', value: shortened(visible(name), MAX_SCOPE) },
+    { name: 'Since', value: momentText(from) },
+    ...(to === null ? [] : [{ name: 'Until', value: momentText(to) }]),
+    ...(isPolicy || isNetwork(scope) ? [{ name: 'Clients', value: formatCount(clients) }] : []),
+    { name: 'Refused (over a limit)', value: formatCount(refused) },
+    { name: 'Denied (by an operator or a list)', value: formatCount(denied) },
+    ...(isPolicy ? [] : [{ name: 'Policies', value: listText(policies) }]),
+    { name: 'Paths', value: paths.length === 0 ? 'not in the log any more' : listText(paths) },
+  ]
+}
+
+function listText(names: readonly string[]): string {
+  const more = names.length - MAX_NAMES
+  const shown = names.slice(0, MAX_NAMES).map((name) => shortened(visible(name), MAX_NAME))
+  return shown.join(', ') + (more > 0 ? ` and ${formatCount(more)} more` : '')
+}
+
+/** Returns where it is looked into. The parameters have no character that a message would interpret. */
+function subjectLink({ scope, from }: Incident, publicUrl: string): MessageLink {
+  const link = (page: string, fields: Readonly<Record<string, string>>) =>
+    `${publicUrl}${page}?${new URLSearchParams({ ...fields, since: `${from.slice(0, 16)}Z` })}`
+  if (scope.startsWith(POLICY)) {
+    return { text: 'Open the policy', url: link('', { rule: scope.slice(POLICY.length) }) }
+  }
+  return { text: `Open the ${isNetwork(scope) ? 'network' : 'client'}`, url: link('client.html', { client: scope }) }
+}
+
+function isNetwork(scope: string): boolean {
+  return ADDRESS.test(scope) && !scope.startsWith('ip:')
+}
+
+function linksOf(subject: MessageLink | undefined, publicUrl: string | undefined): MessageLink[] {
+  if (subject === undefined || publicUrl === undefined) return []
+  const dashboard = { text: 'Open the dashboard', url: publicUrl }
+  return subject.url.length <= MAX_URL ? [subject, dashboard] : [dashboard]
+}
+
+/** Cuts the lists of an incident until its JSON is small enough: paths and policies have texts of others. */
+function fitting<Listed extends Pick<Incident, 'policies' | 'paths'>>(incident: Listed): Listed {
+  const policies = [...incident.policies]
+  const paths = [...incident.paths]
+  const shown = () => ({ ...incident, policies, paths })
+  const isTooLong = () => Buffer.byteLength(JSON.stringify({ incident: shown() })) > MAX_JSON_BYTES
+  while ((policies.length > 0 || paths.length > 0) && isTooLong()) {
+    if (policies.length > 0) policies.pop()
+    else paths.pop()
+  }
+  return shown()
+}
