@@ -8,8 +8,9 @@ export const CONNECT_TIMEOUT_MS = 5_000
 
 /**
  * The spelling of values in both directions, whatever the server, the database, the role, the URL or the environment
- * says: They are parameters of the connection's start, which poolers know and keep per client: PgBouncer refuses most
- * others, and a SET would change the sessions of other clients behind it.
+ * says: Prisma writes and reads moments without their zone, and statements have backslashes in literals. They are
+ * parameters of the connection's start, which poolers know and keep per client: PgBouncer refuses most others, and a SET
+ * would change the sessions of other clients behind it.
  */
 const SPELLING = { TimeZone: 'UTC', DateStyle: 'ISO, MDY', standard_conforming_strings: 'on' } as const
 
@@ -56,7 +57,7 @@ export function sessionOptions(url: string, name: string): pg.PoolConfig {
   }
   return {
     connectionString: url,
-    // The driver and a command would wait forever for a silent server.
+    // The time-out keeps the driver and commands from waiting forever for a silent server.
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     application_name: name,
     Client: SpellingClient,
