@@ -9,11 +9,11 @@ import { spellLength } from '../limiter/rate-words.js'
 import type { Field } from './description.js'
 import { integerWithin } from './field-values.js'
 
-/** When a rule bans a client, and for how long. */
+/** The refusals after which a rule bans a client, and for how long. */
 export interface RuleBan {
-  /** How many refused requests of a client within the longest window of the rate ban it. */
+  /** The number of refused requests of a client within the longest window of the rate that ban it. */
   readonly after: number
-  /** How long a ban is in force, in milliseconds. */
+  /** The time for which a ban is in force, in milliseconds. */
   readonly forMs: number
 }
 
@@ -74,7 +74,7 @@ export function bannedAtSql(row: string): string {
 /** Returns SQL for whether a row's expiry is to come, and was not written by a wrong clock: as `isInForce` of overrides. */
 export function lastsSql({ fromMs, toMs, whole }: Dialect, row: string, now: string): string {
   const [startMs, endMs, nowMs] = [toMs(bannedAtSql(row)), toMs(`${row}.expires_at`), whole(now)]
-  // As `latestStartMs`, of a ban that lasts from its start to its end.
+  // The condition, as `latestStartMs`, of a ban that lasts from its start to its end.
   const isBelieved = `${startMs} <= ${nowMs} + ${latestStartMs(0)} OR 2 * ${startMs} - ${endMs} <= ${nowMs}`
   return `(${row}.expires_at > ${fromMs(nowMs)} AND COALESCE(${isBelieved}, true))`
 }

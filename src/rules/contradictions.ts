@@ -9,11 +9,11 @@ interface RelatedFields {
   readonly rate: Rate | undefined
   readonly algorithm: Algorithm | undefined
   readonly key: ClientKind | undefined
-  /** Null where every request counts. */
+  /** The statuses that count; null where every request counts. */
   readonly counts: CountedStatuses | null | undefined
   readonly cost: number | undefined
   readonly banAfter: number | undefined
-  /** Milliseconds; null for an empty text. */
+  /** The time of a ban in milliseconds; null for an empty text. */
   readonly banFor: number | null | undefined
   readonly startsAt: number | null | undefined
   readonly endsAt: number | null | undefined

@@ -1,4 +1,4 @@
-/** Which requests a limit counts: all of them, or those whose responses have certain statuses. */
+/** The requests that a limit counts: all of them, or those whose responses have certain statuses. */
 
 import { asText } from '../ground/storable.js'
 import type { Field } from './description.js'
@@ -6,7 +6,7 @@ import { upTo } from './field-values.js'
 
 /** The statuses of the responses that a limit counts. Classes stay classes, so that a rule takes little memory. */
 export interface CountedStatuses {
-  /** Such as 401. */
+  /** The single statuses, such as 401. */
   readonly statuses: readonly number[]
   /** The first digits of classes: 4 for `4xx`. */
   readonly classes: readonly number[]

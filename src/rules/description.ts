@@ -32,9 +32,9 @@ export interface Field {
   readonly guess?: (typed: string) => string | undefined
   /** `false` for a field that servers do not read of the rows in force. */
   readonly enforced?: false
-  /** Its JSON Schema besides the type and the default. */
+  /** The JSON Schema of the field besides the type and the default. */
   readonly schema?: Readonly<Record<string, unknown>>
-  /** Its meaning, for the JSON Schema, and for the panel where `help` is absent. */
+  /** The meaning of the field, for the JSON Schema, and for the panel where `help` is absent. */
   readonly about: string
   readonly help?: string
   readonly panel: FieldInPanel
@@ -50,9 +50,9 @@ export interface FieldInPanel {
   readonly options?: readonly Choice[]
   /** The heading above the field in the form. */
   readonly group?: string
-  /** Whether the list has a column for it, and whether it can be sorted by that. */
+  /** The column that the list has for the field, and whether it can be sorted by that. */
   readonly column?: 'shown' | 'sorted'
-  /** Whether the list's search covers it. */
+  /** Whether the search of the list covers the field. */
   readonly searched?: true
 }
 
@@ -198,7 +198,7 @@ export function createParser<Table extends FieldTable>(
       }
     }
     if (errors !== undefined) throw new RuleValidationError(errors, [], entity)
-    // Each field has the result of its own `parse`; the compiler cannot follow a loop over the table.
+    // The value of a field is the result of its own `parse`; the compiler cannot follow a loop over the table.
     return parsed as Parsed<Table>
   }
 }

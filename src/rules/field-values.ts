@@ -55,7 +55,7 @@ export function validatePattern(value: unknown): string {
 /** Returns the compiled condition; undefined for an empty text, which is true. */
 export function validateCondition(value: unknown): Condition | undefined {
   const text = asText(value)
-  // Before it is compiled, since that would take long for a long text.
+  // The length is checked before the condition is compiled, since that would take long for a long text.
   if (text.length > MAX_CONDITION_LENGTH) throw new Error(`must be at most ${MAX_CONDITION_LENGTH} characters long`)
   return parseCondition(validateStorable(text))
 }

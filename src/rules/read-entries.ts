@@ -91,7 +91,7 @@ export function parseEntries<Table extends FieldTable>(
       entry[name] = documentValue(kind, values[index])
       if (!isOfKind(kind, values[index])) unreadable.push(name)
     }
-    // As above.
+    // A row that raw SQL filled with other types names them as unreadable.
     return { id, entry: entry as Entry<Table>, unreadable }
   })
 }

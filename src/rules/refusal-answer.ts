@@ -1,4 +1,4 @@
-/** What a refused request is answered with. */
+/** The answer to a refused request. */
 import { validateStorable } from '../ground/storable.js'
 import type { Field } from './description.js'
 import { integerWithin, upTo } from './field-values.js'

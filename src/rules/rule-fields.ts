@@ -51,7 +51,7 @@ export interface RuleEntry {
   readonly refusalStatus: number
   readonly refusalMessage: string
   readonly banAfter: number
-  /** Such as `15m`; empty where no client is banned. */
+  /** The time of bans, such as `15m`; empty where no client is banned. */
   readonly banFor: string
   readonly isActive: boolean
   /** A moment such as `2030-01-31T12:00:00.000Z`. */

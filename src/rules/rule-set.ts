@@ -7,7 +7,7 @@ import { ANY_WORK, type RequestWork, SHORT_LENGTH } from './patterns/work.js'
 import type { Rule } from './rule.js'
 import { isInForce, isInRange, steadyRangeAround } from './validity.js'
 
-/** What a rule takes in a list that is remembered. */
+/** The bytes that a rule takes in a list that is remembered. */
 const REFERENCE_BYTES = 8
 
 /** Finds something among the rules in force, for one method. */

@@ -45,7 +45,7 @@ export interface Rule extends Validity {
   readonly cost: number
   readonly block: boolean
   readonly refusal: RefusalAnswer
-  /** When clients are banned; null where none is. */
+  /** The bans of clients; null where none is banned. */
   readonly ban: RuleBan | null
   readonly priority: number
   /** Upper-case names, or `['ALL']`. */

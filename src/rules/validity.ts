@@ -1,4 +1,4 @@
-/** When a rule is in force: from one moment on until before another. */
+/** The time for which a rule is in force: from one moment on until before another. */
 import type { Field } from './description.js'
 import { parseMoment } from './moment.js'
 

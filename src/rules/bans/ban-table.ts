@@ -135,6 +135,6 @@ export async function deleteExpiredBans(database: Database, cutoffMs: number, ba
     },
     { sql: `DELETE FROM ${table} WHERE ${expired} AND changed_by = '${UNRECORDED}'`, parameters: [cutoffMs] },
   ])
-  // Each row was changed twice.
+  // The statement changes each row twice.
   return (changed ?? 0) / 2
 }

@@ -19,9 +19,9 @@ interface WaitingBan {
 
 /** Few enough that one transaction takes some milliseconds: other writers of overrides wait for it. */
 const BATCH_SIZE = 100
-/** With more bans waiting, further ones are dropped: the database does not answer. */
+/** The number of waiting bans above which further ones are dropped: the database does not answer. */
 const MAX_WAITING = 10_000
-/** How long nothing is written after a failure, and no ban of a rule that has as many as it may have. */
+/** The time for which nothing is written after a failure, and no ban of a rule that has as many as it may have. */
 const RETRY_MS = 1_000
 
 /**

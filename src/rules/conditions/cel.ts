@@ -11,7 +11,7 @@ export type Expression = ASTNode
 /** Brackets, calls and fields within each other. */
 const MAX_DEPTH = 64
 
-/** What to write instead, by the code of the library's error. */
+/** The advice by the code of the library's error. */
 const REMEDIES: Readonly<Record<string, string>> = {
   '=': 'write == to compare',
   '&': 'write && for and',
@@ -78,12 +78,12 @@ function formatTimestamp(moment: Date): string {
   return moment.toISOString().replace(/\.?0*Z$/, 'Z')
 }
 
-/** What evaluates the parts of a condition. */
+/** An evaluator of the parts of a condition. */
 interface Evaluator {
   run(part: Expression | Part, context: Context): unknown
 }
 
-/** What surrounds a part: the element of a macro. */
+/** The surroundings of a part: the element of a macro. */
 interface Context {
   getCheckedValue(evaluator: Evaluator, part: Expression): unknown
 }

@@ -34,7 +34,7 @@ type Member = Extract<Expression, { op: '.' | '[]' }>
 type Call = Extract<Expression, { op: 'call' }>
 type MethodCall = Extract<Expression, { op: 'rcall' }>
 
-/** What surrounds a part of a condition. */
+/** The surroundings of a part of a condition. */
 interface Scope {
   /** The name of the element, within a macro. */
   readonly element: string | undefined
@@ -46,7 +46,7 @@ interface Scope {
   readonly found: Findings
 }
 
-/** What a condition turns out to need. */
+/** The needs of a condition, found while it is compiled. */
 interface Findings {
   readsUser: boolean
   /** Fields without which the condition does not hold. */
@@ -188,7 +188,7 @@ function prepareMember(node: Member, scope: Scope): Evaluate {
   const [object, key] = node.args
   const name = typeof key === 'string' ? key : literalText(key)
   const texts = requestField(object)
-  // What was not sent reads as an empty text, so that nobody escapes a rule by leaving it out.
+  // A value that was not sent reads as an empty text, so that nobody escapes a rule by leaving it out.
   if (texts?.kind === 'map' && name !== undefined) {
     texts.validateName(node, name)
     return () => takeWorkOn(texts.view.get(name) ?? '', weights, inMacro)
@@ -300,7 +300,7 @@ function prepareMacro(node: MethodCall, scope: Scope): undefined {
   }
   prepare(receiver, scope)
   prepareAll(body, { ...scope, element: variable.args, decides: false })
-  // At most so many parts are evaluated for each element.
+  // The length of the body bounds the number of parts that are evaluated for each element.
   const weight = node.end - node.start
   takeMacroWork(node, {
     begin: (list) => currentFacts().takeMacro(countElements(list), weight),

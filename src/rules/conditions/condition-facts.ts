@@ -1,19 +1,19 @@
 import { SHORT_LENGTH, takeWork } from '../patterns/work.js'
 import { ConditionFailure, TooMuchWork } from './failure.js'
 
-/** The same as `SHORT_LENGTH` for the elements of lists: more than a request of a browser has headers. */
+/** The `SHORT_LENGTH` of the elements of lists: more than a request of a browser has headers. */
 const SHORT_LIST = 64
 
-/** What an element takes for which a macro fails: some 0.7 us, and 10 us where the library creates the error. */
+/** The work of an element for which a macro fails: some 0.7 us, and 10 us where the library creates the error. */
 const FAILURE_WORK = 50
 const LIBRARY_FAILURE_WORK = 700
 
 const TOO_MUCH_WORK = new TooMuchWork('The conditions take too much work for one request')
 
-/** What conditions see of one request. Nothing of it is read before a condition asks for it. */
+/** The facts that conditions see of one request. They are not read before a condition asks for them. */
 export abstract class ConditionFacts {
   readonly #request: { work: number }
-  /** Whether the macro that is evaluated goes through a long list: what it does for each element adds up. */
+  /** Whether the macro that is evaluated goes through a long list: the work for each element adds up. */
   #isRepeating = false
   #isExhausted = false
 

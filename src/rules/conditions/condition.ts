@@ -5,7 +5,7 @@ import type { ConditionFacts } from './condition-facts.js'
 import { ConditionFailure, MISSING } from './failure.js'
 
 export const MAX_CONDITION_LENGTH = 1_000
-/** How many compiled conditions are remembered: rules of a kind often have the same one. */
+/** The number of compiled conditions that are remembered: rules of a kind often have the same one. */
 const REMEMBERED = 1_000
 
 const NOT_BOOLEAN = new ConditionFailure('answers neither true nor false for this request')
@@ -38,7 +38,7 @@ const compileConditionOnce = remember(REMEMBERED, (text): Condition => {
     text,
     readsUser,
     holds(facts) {
-      // The same as evaluating it, without an error that is thrown for every client without a user.
+      // The loop answers as evaluating does, without an error that is thrown for every client without a user.
       for (const field of fields) if (facts.lacks(field)) return false
       const value = evaluated(facts)
       // Part of it may have been decided without what took too much.

@@ -14,7 +14,7 @@ export const MISSING = new ConditionFailure('reads a field that the user does no
 /** The length of the text that a message quotes. */
 const QUOTED = 20
 
-/** Where a part of a condition begins. */
+/** The beginning of a part of a condition. */
 export interface Position {
   readonly pos: number
   readonly input: string

@@ -154,7 +154,7 @@ export function literalText(node: Expression | undefined): string | undefined {
   return node?.op === 'value' && typeof node.args === 'string' ? node.args : undefined
 }
 
-/** For shorter parts, and up to this product of lengths, the engine's search is quick, whatever the texts are. */
+/** The engine's search is quick for shorter parts, and up to this product of lengths, whatever the texts are. */
 const SHORT = 8
 const QUICK = 4_096
 

@@ -1,4 +1,4 @@
-/** What conditions read of `request` and `client`. Headers and parameters are read by name, without a map. */
+/** The parts of `request` and `client` that conditions read. Headers and parameters are read by name, without a map. */
 import type { Expression } from './cel.js'
 import { type ConditionFacts, currentFacts } from './condition-facts.js'
 import { errorAt } from './failure.js'
@@ -15,7 +15,7 @@ interface RequestText {
 
 interface RequestMap {
   readonly kind: 'map'
-  /** What was sent, which is read by name. */
+  /** The values that were sent, which are read by name. */
   readonly view: MapView
   /** @throws Error for a name that none can have */
   validateName(node: Expression, name: string): void

@@ -1,4 +1,4 @@
-/** How much work the parts of a condition make with the values that they contain. */
+/** The work that the parts of a condition make with the values that they contain. */
 import { currentFacts } from './condition-facts.js'
 
 /** The units for each character of a text, each element of a list, and each entry of a map. */
@@ -12,7 +12,7 @@ export const WEIGHTLESS: Weights = { text: 0, list: 0, map: 0 }
 
 const TEXT: Weights = { ...WEIGHTLESS, text: 1 }
 const EQUALITY: Weights = { ...WEIGHTLESS, list: 1, map: 1 }
-/** They take some 100 ns a character at worst. */
+/** The changes of texts take some 100 ns a character at worst. */
 const CHANGE: Weights = { ...WEIGHTLESS, text: 8 }
 
 const WEIGHTS: ReadonlyMap<string, Weights> = new Map([

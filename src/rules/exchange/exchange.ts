@@ -33,7 +33,7 @@ export interface ImportResult {
 /** A part of a document: some of its rules, or of its overrides, which come behind all rules. */
 export type DocumentSlice = Partial<Pick<RuleDocument, 'rules' | 'overrides'>>
 
-/** What a document begins with. */
+/** The beginning of a document. */
 export const DOCUMENT_HEAD = { $schema: SCHEMA_PATH, version: DOCUMENT_VERSION } as const
 
 /**

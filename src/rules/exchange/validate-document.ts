@@ -117,7 +117,7 @@ function validateEntry<Table extends FieldTable, Identity extends keyof Table & 
   for (const [field, message] of errors) complain(field === '' ? location : `${location}.${field}`, message)
   if (errors.size > 0) return undefined
   const stored = { ...values, ...spelled(description.fields, values) }
-  // Each field was checked above, which types cannot express.
+  // The fields were checked above, which types cannot express.
   return Object.fromEntries(names.map((field) => [field, stored[field]])) as Entry<Table>
 }
 

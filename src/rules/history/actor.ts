@@ -6,7 +6,7 @@ const MAX_ACTOR_LENGTH = 200
 /** The bytes of the token that the triggers cut off, in base64: see the migration. */
 const TOKEN_BYTES = 9
 
-/** Where a change comes from; `sql` is everything that is not a write of this package. */
+/** The sources of changes; `sql` is everything that is not a write of this package. */
 export const CHANGE_SOURCES = ['client', 'sql', 'panel', 'dashboard', 'api', 'ban', 'import'] as const
 export type ChangeSource = (typeof CHANGE_SOURCES)[number]
 

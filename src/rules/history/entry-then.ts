@@ -7,7 +7,7 @@ export interface EntryThen {
   readonly rowId: number
   readonly entity: Change['entity']
   readonly fields: ChangedFields
-  /** Null where it is deleted. */
+  /** The fields now; null where the entry is deleted. */
   readonly now: ChangedFields | null
   /** The changes since that moment, the oldest first. */
   readonly since: readonly Change[]

@@ -7,13 +7,15 @@ import { RULES } from '../rule.js'
 import { changeRows, type LockedTable } from '../table.js'
 import { CHANGE_SOURCES, type ChangeSource } from './actor.js'
 
-/** One change of a rule or an override. */
+/** A change of a rule or an override. */
 export interface Change {
   readonly id: number
   readonly changedAt: Date
   /** The actor given with `asActor`; empty without one. */
   readonly actor: string
-  /** Where it came from: this package's client, its panel or dashboard, its API, a ban or an import; or raw SQL. */
+  /**
+   * The source of the change: this package's client, its panel or dashboard, its API, a ban or an import; or raw SQL.
+   */
   readonly source: ChangeSource
   readonly entity: 'rule' | 'override'
   /** The rule's name, or the override's client. */
@@ -29,16 +31,16 @@ export type ChangedFields = Readonly<Record<string, string | number | boolean | 
 export interface HistoryOptions {
   /** The most changes to return, the newest first; 100 unless given. */
   readonly limit?: number | undefined
-  /** Only those through this door. */
+  /** Selects changes through this door. */
   readonly source?: ChangeSource | undefined
-  /** Only those of this actor, by the whole name. */
+  /** Selects changes of this actor, by the whole name. */
   readonly actor?: string | undefined
   readonly entity?: Change['entity'] | undefined
-  /** Only those from this moment on. */
+  /** Selects changes from this moment on. */
   readonly since?: Date | undefined
-  /** Only those before this moment. */
+  /** Selects changes before this moment. */
   readonly until?: Date | undefined
-  /** Only those older than the change of this id. */
+  /** Selects changes older than the one of this id. */
   readonly beforeId?: number | undefined
 }
 
@@ -75,7 +77,7 @@ export async function listChanges(
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) {
     throw new RangeError(`limit is ${limit}: give an integer from 1 to ${MAX_LIMIT}`)
   }
-  // No name has a NUL, and PostgreSQL refuses such a parameter.
+  // A name has no NUL, and PostgreSQL refuses such a parameter.
   if (`${name}${actor}`.includes('\0')) return []
   const { dialect } = database
   const table = dialect.table('rate_limit_change')
@@ -162,7 +164,7 @@ function* undo(table: ChangedTable, { id, entity, name, ...change }: Change, row
     return
   }
   const [standing] = yield* table.find('id = $1', [rowId])
-  // It may have been deleted and created again.
+  // The entry may have been deleted and created again.
   const row = standing ?? (yield* table.findSame(after))
   const written = Object.entries(before === null ? after : changedFields(after, before))
   if (row === undefined || !written.every(([field, value]) => row.entry[field] === value)) {

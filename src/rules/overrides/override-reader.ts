@@ -11,7 +11,7 @@ import { type ActiveOverride, OverrideSet } from './override-set.js'
 
 /** Rows per statement: few enough that a synchronous driver does not delay requests. */
 const PAGE_SIZE = 1_000
-/** With more recorded changes than this the whole table is read. */
+/** The number of recorded changes above which the whole table is read. */
 const MAX_CHANGES_READ = 1_000
 /** A transaction may end after one that began later and has higher ids: this many changes are read twice … */
 const OVERLAP = 200

@@ -10,7 +10,7 @@ import { isInForce, type Override } from './override.js'
 /** Overrides that changed, by the ids of their rows; null for a deleted one. */
 export type OverrideChanges = ReadonlyMap<number, ActiveOverride | null>
 
-/** With more changes the whole table is built anew; with fewer a change costs well under 10 ms. */
+/** The number of changes above which the whole table is built anew; with fewer a change costs well under 10 ms. */
 const MAX_OVERLAY_CHANGES = 1_000
 /** The order of a refusal, a pass and a rate, for every kind of client. */
 const EFFECT_ORDER = { deny: 0, allow: 1, rate: 2 } as const
@@ -235,7 +235,7 @@ class OverrideTable {
     return this.#byId.size
   }
 
-  /** How many overrides are for users. */
+  /** The number of overrides for users. */
   get users(): number {
     return this.#users
   }

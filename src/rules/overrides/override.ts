@@ -27,7 +27,7 @@ import { parseMoment } from '../moment.js'
 const MAX_EFFECT_LENGTH = MAX_RATE_LENGTH
 const MAX_NOTE_LENGTH = 1_000
 
-/** One override of a document, complete. */
+/** An override of a document, complete. */
 export interface OverrideEntry {
   readonly client: string
   readonly effect: string
@@ -100,7 +100,7 @@ export interface Override extends Omit<Parsed<typeof OVERRIDE_FIELDS>, 'effect' 
   /** A policy where the client has a rate of its own. */
   readonly effect: 'deny' | 'allow' | Policy
   readonly expiresAtMs: number | null
-  /** From when a rule bans the client; null for other overrides. */
+  /** The time from which a rule bans the client; null for other overrides. */
   readonly bannedAtMs: number | null
 }
 

@@ -2,7 +2,7 @@ import { ClientMemory } from '../../ground/remember.js'
 import { compiledPattern, lowerCasedPattern } from './pattern.js'
 import { SHORT_LENGTH } from './work.js'
 
-/** How the router treats paths, which patterns have to follow. */
+/** The router's treatment of paths, which patterns have to follow. */
 export interface PathOptions {
   /** Whether case matters; paths are in lower case where it does not. */
   readonly caseSensitive: boolean
@@ -29,7 +29,7 @@ export class PathPatterns {
    */
   matches(pattern: string, path: string): boolean {
     if (path.length > SHORT_LENGTH) return this.#search(pattern, path)
-    // No pattern contains NUL, so that the key is unique.
+    // A pattern has no NUL, so that the key is unique.
     const question = `${pattern}\0${path}`
     return this.#results.values.get(question) ?? this.#results.keep(question, this.#search(pattern, path))
   }

@@ -29,7 +29,7 @@ export interface PatternGroup {
   readonly patterns: IndexedPattern[]
   /** The number of instructions of all patterns. */
   size: number
-  /** Undefined until it is compiled. */
+  /** The automaton; undefined until it is compiled. */
   automaton: Automaton | undefined
 }
 

@@ -21,7 +21,7 @@ interface Bucket {
   readonly wholes: number[]
   readonly length: number
   readonly others: IndexedPattern[]
-  /** Where there are many others: those with a fragment that a path must contain, by that fragment. */
+  /** The groups with a fragment that a path must contain, by that fragment, where there are many others. */
   fragments: ReadonlyMap<string, readonly PatternGroup[]>
   /** All others. */
   rest: readonly PatternGroup[]

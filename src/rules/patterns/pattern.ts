@@ -6,9 +6,12 @@ import { SHORT_PATH_LENGTH } from './work.js'
 
 /** The most instructions that a pattern may compile to; more come from a counted repetition that should be a star. */
 const MAX_PROGRAM_SIZE = 300
-/** How many valid patterns are remembered; all are forgotten together beyond that. */
+/** The number of valid patterns that are remembered; all are forgotten together beyond that. */
 const REMEMBERED_SIZES = 20_000
-/** The same for compiled ones, of some 10 kB each: many rules share what follows their literal beginning. */
+/**
+ * The number of compiled patterns that are remembered, of some 10 kB each: many rules share what follows their literal
+ * beginning.
+ */
 const REMEMBERED_COMPILED = 1_000
 
 /** Features of other engines that RE2 lacks: how the error's fragment begins, its name, and what to write instead. */

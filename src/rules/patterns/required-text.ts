@@ -94,7 +94,7 @@ export function requiredTexts(pattern: string, caseSensitive: boolean): string[]
     } else if (character === '*' || character === '?') {
       end(text.slice(0, -1))
     } else if (character === '{') {
-      // It is uncertain whether a count or a literal follows.
+      // A brace may begin a count, or be a literal.
       end(text.slice(0, -1))
       return texts
     } else if (character === '[') {

@@ -1,4 +1,4 @@
-/** How much work one request may make: for the patterns of overrides and rules, and for conditions, together. */
+/** The work that one request may make: for the patterns of overrides and rules, and for conditions, together. */
 
 /**
  * The length up to which a text is always searched, whatever else a request has: the engine remembers states for it,
@@ -7,7 +7,7 @@
  */
 export const SHORT_LENGTH = 256
 
-/** The same for patterns: a path is searched with a slash at its end, too, where the router ignores that. */
+/** The `SHORT_LENGTH` of patterns: a path is searched with a slash at its end, too, where the router ignores that. */
 export const SHORT_PATH_LENGTH = SHORT_LENGTH + 1
 
 /**
@@ -17,12 +17,12 @@ export const SHORT_PATH_LENGTH = SHORT_LENGTH + 1
  */
 export const MAX_WORK = 1_000_000
 
-/** What a request has taken of `MAX_WORK`. */
+/** The part of `MAX_WORK` that a request has taken. */
 export interface RequestWork {
   work: number
 }
 
-/** Of a search that is done in any case. */
+/** The work of a search that is done in any case. */
 export const ANY_WORK: RequestWork = { work: Number.NEGATIVE_INFINITY }
 
 /** Takes work before it is done. Returns false where that is too much: the request is refused. */

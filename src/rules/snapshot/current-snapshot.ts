@@ -15,9 +15,9 @@ const SWAP_TIMEOUT_MS = 60_000
 const WARM_UP_TIMEOUT_MS = 3_000
 
 export interface CurrentSnapshotOptions extends SnapshotReaderOptions, LoadLogOptions {
-  /** How long a request waits for the tables, in milliseconds, before it uses the last good snapshot. */
+  /** The time for which a request waits for the tables, in milliseconds, before it uses the last good snapshot. */
   readonly timeoutMs: number
-  /** Whether requests use it, so that it is read before the first one comes. */
+  /** Whether requests use the snapshot, so that it is read before the first one comes. */
   readonly isInUse: boolean
 }
 
@@ -121,12 +121,12 @@ export interface Snapshot {
 export interface SnapshotReaderOptions {
   readonly database: Database
   readonly router: PathOptions
-  /** How long only changes are read before the whole tables are read again, in milliseconds. */
+  /** The time for which only changes are read before the whole tables are read again, in milliseconds. */
   readonly ttlMs: number
   readonly now: () => number
 }
 
-/** After this many attempts with a write during each, all is read in one transaction. */
+/** The number of attempts with a write during each after which all is read in one transaction. */
 const TRIES = 3
 
 /**
@@ -239,7 +239,7 @@ export class SnapshotReader {
     }
     if (!(await this.#overrides.readChanges(query))) return false
     if (!isWhole && !this.#overrides.hasChanges) {
-      // What no change tells of was written without the triggers, and reported by hand.
+      // A write that no change tells of was made without the triggers, and reported by hand.
       this.#overrides.expire()
       return false
     }
