@@ -46,7 +46,7 @@ export class AlertMemory {
       ...evaluation,
       settle: (isSent) => {
         const sentMs = clock.now()
-        // After the cool-down, and after the window in which the key was blocked.
+        // The entry expires after the cool-down, and after the window in which the key was blocked.
         const expiresMs = sentMs + Math.max(cooldownMs, found.days * DAY_MS) + DAY_MS
         const moments = { nowMs: sentMs, expiresMs }
         return this.#locked(() =>

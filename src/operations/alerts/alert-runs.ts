@@ -1,4 +1,4 @@
-/** What came of the last run of alerts, per channel and kind: kept where all processes see it. */
+/** The results of the last run of alerts, per channel and kind: kept where all processes see them. */
 import type { Database } from '../../database/database.js'
 import { errorMessage } from '../../ground/errors.js'
 import { storable } from '../../ground/storable.js'
@@ -7,22 +7,22 @@ import type { AlertChannel } from './channel.js'
 import { subscriptionOf } from './channel.js'
 import type { AlertLog } from './notify.js'
 
-/** What a run told of. */
+/** The subject of a run. */
 export type AlertKind = 'incidents' | 'offenders' | 'test'
 
 /** The last run. Moments in milliseconds since the epoch. */
 export interface LastRun {
   readonly kind: AlertKind
   readonly ranMs: number
-  /** When a message of this kind last went out; null for never. */
+  /** The time when a message of this kind last went out; null for never. */
   readonly sentMs: number | null
-  /** How many things the run told of. */
+  /** The number of things that the run told of. */
   readonly told: number
-  /** Why it failed; null when it did not. */
+  /** The reason why it failed; null when it did not. */
   readonly error: string | null
 }
 
-/** What one channel did in a run. */
+/** The result of one channel in a run. */
 export interface ChannelRun {
   readonly channel: AlertChannel
   readonly told: number

@@ -11,7 +11,7 @@ export interface ChannelDependencies {
   readonly times?: AlertTimes | undefined
 }
 
-/** Where messages go. */
+/** The receivers of messages. */
 export interface Recipients {
   readonly emails: readonly string[]
   readonly webhook: string | undefined

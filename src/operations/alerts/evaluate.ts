@@ -7,13 +7,13 @@ export const CLAIM_MS = 2 * MINUTE_MS
 /** The stored state of a key. Moments in milliseconds since the epoch. */
 export interface StoredAlert {
   readonly key: string
-  /** Its number of refusals when it was last reported. */
+  /** The number of refusals when the key was last reported. */
   readonly count: number
-  /** When it was last reported; null until the first report succeeds. */
+  /** The time of the last report; null until the first one succeeds. */
   readonly notifiedMs: number | null
-  /** When it was reported as resolved; null while it is not. */
+  /** The time when the key was reported as resolved; null while it is not. */
   readonly resolvedMs: number | null
-  /** When the claim of a run ends; null for none. */
+  /** The time when the claim of a run ends; null for none. */
   readonly claimedUntilMs: number | null
 }
 

@@ -2,7 +2,7 @@
 import type { FactsMessage } from './facts-message.js'
 import { GREEN, RED, type WebhookFormat } from './webhook-format.js'
 
-/** Neither an alarm nor its end. */
+/** The colour of messages that are neither an alarm nor its end. */
 const BLUE = 0x1a5fb4
 /** PagerDuty cuts longer summaries. */
 const MAX_SUMMARY = 1_024
@@ -70,7 +70,7 @@ function teamsBody(message: FactsMessage): object {
   }
 }
 
-/** In a code block only the closing backticks are special. */
+/** A code block has no special characters but the closing backticks. */
 function discordBody(message: FactsMessage): object {
   const { title, sentence, links, kind } = message
   const list = factLines(message).join('\n').replaceAll('`', "'")
@@ -91,7 +91,7 @@ function discordBody(message: FactsMessage): object {
   }
 }
 
-/** Each message's subject is an incident of its own, which ends with the message that it is over. */
+/** The subject of each message is an incident of its own, which ends with the message that it is over. */
 function pagerDutyEvent(message: FactsMessage, routingKey: string): object {
   const { id, title, sentence, facts, links, kind } = message
   const identity = { routing_key: routingKey, dedup_key: `fastify-smart-ratelimit/${id}` }

@@ -1,16 +1,16 @@
 /** A message about one thing: a sentence, its facts, and where to go. */
 export interface FactsMessage {
-  /** The same in all messages about one thing, for receivers that put them together. */
+  /** The identity that all messages about one thing share, for receivers that put them together. */
   readonly id: string
-  /** Without a text that a client wrote: subjects end up in lists, notifications and logs of mail servers. */
+  /** The title has no text that a client wrote: subjects end up in lists, notifications and logs of mail servers. */
   readonly title: string
-  /** Without a text that somebody wrote: some formats have markup there. */
+  /** The sentence has no text that somebody wrote: some formats have markup there. */
   readonly sentence: string
-  /** What is worth a line each, with control and invisible characters escaped. */
+  /** The facts that are worth a line each, with control and invisible characters escaped. */
   readonly facts: readonly Fact[]
   readonly links: readonly MessageLink[]
   readonly kind: 'alarm' | 'over' | 'test'
-  /** What a receiver of JSON gets. */
+  /** The object for receivers of JSON. */
   readonly json: object
 }
 
@@ -21,7 +21,7 @@ export interface Fact {
 
 export interface MessageLink {
   readonly text: string
-  /** Without a character that a message would interpret. */
+  /** The address, without a character that a message would interpret. */
   readonly url: string
 }
 

@@ -74,11 +74,11 @@ export function listedKeys(keys: readonly string[], max: number, maxKeyLength = 
 /** A line of a message without layout. */
 export interface TextLine {
   readonly text: string
-  /** Where it leads, if the address is short enough for a chat. */
+  /** The target of the link, if the address is short enough for a chat. */
   readonly url?: string | undefined
 }
 
-/** With twenty of them a message stays within the limits of every chat. */
+/** The longest address: with twenty of them a message stays within the limits of every chat. */
 const MAX_URL_LENGTH = 400
 
 /**

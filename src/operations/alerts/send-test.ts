@@ -12,7 +12,7 @@ interface TestDependencies extends ChannelDependencies {
 
 export interface TestOutcome {
   readonly channel: 'email' | 'webhook'
-  /** Why it failed, without secrets; undefined when it did not. */
+  /** The reason why the test failed, without secrets; undefined when it did not. */
   readonly error: string | undefined
 }
 

@@ -16,7 +16,7 @@ import type { WebhookFormat } from './webhook-format.js'
 interface WebhookOptions {
   readonly url: string
   readonly format: WebhookFormat
-  /** For PagerDuty only. */
+  /** The routing key, for PagerDuty only. */
   readonly routingKey: string | undefined
   readonly keys: readonly Buffer[]
   readonly blockPrivateNetworks: boolean
@@ -51,7 +51,7 @@ export function createWebhookChannel(options: WebhookOptions, clock: Clock, time
       const requestOptions: RequestOptions = {
         ...urlToHttpOptions(url),
         method: 'POST',
-        // No agent: the next run is minutes away, and no connection should stay open until then.
+        // An agent is not used: the next run is minutes away, and no connection should stay open until then.
         agent: false,
         headers: {
           'content-type': 'application/json',
@@ -69,7 +69,7 @@ export function createWebhookChannel(options: WebhookOptions, clock: Clock, time
         resolve(answer)
       }
       request.on('response', ({ statusCode = 0 }: IncomingMessage) => settle({ status: statusCode }))
-      // Only the code: the message has the host's name and more.
+      // The code alone is reported: the message has the host's name and more.
       request.on('error', (error) =>
         settle({
           failure: error instanceof PrivateNetworkError ? 'private' : 'network',

@@ -1,4 +1,4 @@
-/** What the deletions of one client's traces share. */
+/** The code that the deletions of one client's traces share. */
 import type { ErasedClient } from './erased-client.js'
 
 export interface Batches {

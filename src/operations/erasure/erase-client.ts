@@ -26,7 +26,7 @@ export interface EraseDependencies {
   readonly eventSpool: string | undefined
 }
 
-/** What was deleted of a client; with `dryRun`, what would be. */
+/** The deleted traces of a client; with `dryRun`, those that would be deleted. */
 export interface ErasedTraces {
   /** The spellings that were looked for. */
   readonly clients: readonly string[]
@@ -41,9 +41,9 @@ export interface ErasedTraces {
   readonly overrides: number
   /** Changes in the history whose client was replaced. */
   readonly changes: number
-  /** What was kept, and why, in sentences. */
+  /** The traces that were kept, and why, in sentences. */
   readonly kept: readonly string[]
-  /** What could not be reached, and may have more of the client. */
+  /** The parts that could not be reached, and may have more of the client. */
   readonly failures: readonly string[]
 }
 

@@ -12,7 +12,7 @@ import { watermarkSql } from '../../log/rollups/fold.js'
 import { type Batches, containsToken, tokenPatterns } from './batches.js'
 import type { ErasedClient } from './erased-client.js'
 
-/** How many ids one statement looks through. */
+/** The number of ids that one statement looks through. */
 const SLICE = 20_000
 /** Traffic goes on meanwhile: what comes later than the last pass is left to the next run. */
 const MAX_PASSES = 5
@@ -44,7 +44,7 @@ export async function eraseEvents(
   let emptied = 0
   let after = Number.MIN_SAFE_INTEGER
   for (let pass = 0; pass < MAX_PASSES && !batches.signal?.aborted; pass++) {
-    // Only folded events are deleted: the trend, which outlives them, would lack the others for ever.
+    // The deletion takes folded events alone: the trend, which outlives them, would lack the others for ever.
     if (!batches.dryRun) await foldForReport(database, now(), 1)
     const { last, watermark } = await readEnds(database)
     const until = batches.dryRun ? last : Math.min(last, watermark)

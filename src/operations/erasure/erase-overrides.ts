@@ -51,7 +51,7 @@ export async function eraseOverrides(
     await changeRows(database, OVERRIDES, nowMs, (overrides) => deleteOverrides(overrides, found))
   }
   const changes = await eraseNames(database, erased, batches)
-  // Their deletion is a change of each.
+  // The deletion is a change of each.
   return { overrides: found.length, changes: changes + (batches.dryRun ? found.length : 0), networks }
 }
 
@@ -59,7 +59,7 @@ function* deleteOverrides(
   overrides: LockedTable<typeof OVERRIDES.fields, 'client' | 'pathPattern'>,
   ids: readonly number[],
 ): SqlWork<void> {
-  // On SQLite the transaction has a connection of its own.
+  // The transaction has a connection of its own on SQLite.
   const { dialect } = overrides
   if (dialect.provider === 'sqlite') yield* runStatement(OVERWRITE_DELETED)
   yield* overrides.delete(dialect.isOneOf('id', '$1', 'bigint'), [JSON.stringify(ids)])

@@ -10,7 +10,7 @@ import { ALERT_TABLE } from '../alerts/alert-memory.js'
 import { type Batches, containsToken, tokenPatterns } from './batches.js'
 import type { ErasedClient } from './erased-client.js'
 
-/** How many keys Redis looks through in one step. */
+/** The number of keys that Redis looks through in one step. */
 const SCAN_COUNT = 1_000
 /** The key of a counter in Redis behind the namespace, with the key of the check. */
 const REDIS_KEY = /^[^:]+:\{(.*)\}$/s
@@ -94,7 +94,8 @@ export async function eraseRedisCounters(
             const [, name] = REDIS_KEY.exec(key.slice(prefix.length)) ?? []
             return name !== undefined && erased.hasCounter(name) ? [key] : []
           })
-          // One by one, since the keys of a cluster are on different servers; together, since each waits for its answer.
+          // The keys are deleted one by one, since those of a cluster are on different servers; together, since each
+          // waits for its answer.
           if (!dryRun) await connection.explained(() => Promise.all(theirs.map((key) => client.del(key))))
           for (const key of theirs) found.add(key)
           onProgress?.(found.size)

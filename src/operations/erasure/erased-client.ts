@@ -22,32 +22,34 @@ const NAME = /^(?:ip|key|route|(?:header|cookie):[^:]+):/
 const NAMED = /^(?:header|cookie):[^:]+:/
 /** Matches a kind in a key, which does not name the header or cookie. */
 const NAMELESS = /^(?:header|cookie):/
-/** How much of a client is searched for. Counters keep 63 characters of a long value, fewer behind long names. */
+/** The part of a client that is searched for. Counters keep 63 characters of a long value, fewer behind long names. */
 const TOKEN_LENGTH = 48
 const ADDRESS = 'ip:'
 const USER = 'user:'
 
 export class ErasedClient {
-  /** Its spellings as a client: in clear, and by its pseudonym where there is one. */
+  /** The spellings as a client: in clear, and by its pseudonym where there is one. */
   readonly names: readonly string[]
   /** The texts of which every trace contains one, unless it was cut before. */
   readonly tokens: readonly string[]
-  /** Its address, for IPv6 its network; undefined for a client that is none, or of which only the pseudonym is known. */
+  /**
+   * The address, for IPv6 its network; undefined for a client that is none, or of which only the pseudonym is known.
+   */
   readonly network: ParsedNetwork | undefined
   /** The id of its user as events have it. */
   readonly userId: number | undefined
-  /** How the log shortens the client, together with its neighbours; undefined where it does not. */
+  /** The client as the log shortens it, together with its neighbours; undefined where it does not. */
   readonly shared: string | undefined
-  /** Its names as the log has them, which cuts long ones. */
+  /** The names as the log has them, which cuts long ones. */
   readonly #logged: ReadonlySet<string>
-  /** Its spellings in combinations, and in counters. */
+  /** The spellings in combinations, and in counters. */
   readonly #parts: ReadonlySet<string>
   readonly #countedParts: ReadonlySet<string>
-  /** Its keys in the log without a rule. */
+  /** The keys in the log without a rule. */
   readonly #keys: ReadonlySet<string>
-  /** Its spellings in keys of the log, and in combinations there. */
+  /** The spellings in keys of the log, and in combinations there. */
   readonly #shown: ReadonlySet<string>
-  /** Its header or cookie, such as `header:x-api-key`. */
+  /** The header or cookie, such as `header:x-api-key`. */
   readonly #named: string | undefined
   readonly #kinds: ReadonlyMap<string, ClientKind>
 

@@ -9,7 +9,7 @@ export type HealthCheckName = (typeof HEALTH_CHECKS)[number]
 export interface HealthCheck {
   /** `off`: not used, and so not probed. */
   readonly status: 'ok' | 'failing' | 'off'
-  /** For operators only: it names hosts. */
+  /** The detail is for operators only: it names hosts. */
   readonly detail: string
 }
 

@@ -6,7 +6,7 @@ export interface CountedLimit {
   readonly block: boolean
   readonly ruleName: string
   readonly policyName: string
-  /** Whether it is the deny list, a denying override or a ban, which let nothing through. */
+  /** Whether the limit is the deny list, a denying override or a ban, which let nothing through. */
   readonly isDenial: boolean
 }
 
@@ -26,7 +26,7 @@ interface LimitSeries {
   readonly over: DecisionSeries
 }
 
-/** Each limit is at least two series in the metrics storage; operators may have thousands of rules. */
+/** The most limits: each is at least two series in the metrics storage, and operators may have thousands of rules. */
 const MAX_LIMITS = 500
 /** The common label of all further limits. */
 const OTHER = 'other'

@@ -13,10 +13,10 @@ export interface Instrument {
 }
 
 interface ReadingInstrument extends Instrument {
-  /** Its name in `AppReadings`. */
+  /** The name in `AppReadings`. */
   readonly reading: string
   readonly kind: 'counter' | 'gauge'
-  /** How the figures of several apps or processes combine. */
+  /** The way in which figures of several apps or processes combine. */
   readonly combine: 'sum' | 'max'
 }
 
@@ -34,7 +34,7 @@ export const DURATION: Instrument = {
   help: 'Time that requests waited for the check of their counters.',
 }
 
-/** From a store in memory to twice the time-out that a request waits for a store by default. */
+/** The buckets reach from a store in memory to twice the time-out that a request waits for a store by default. */
 export const DURATION_BUCKETS: readonly number[] = [
   0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1,
 ]

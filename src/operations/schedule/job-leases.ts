@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto'
 import type { Database } from '../../database/database.js'
 import { MINUTE_MS } from '../../ground/time/clock.js'
 
-/** How long a lease of a process that died excludes others. Longer than clocks of servers differ. */
+/** The time for which a lease of a process that died excludes others. Longer than clocks of servers differ. */
 const LEASE_MS = 2 * MINUTE_MS
 /** A moment further ahead was written by a wrong clock: clocks differ by less than a lease. */
 const MAX_AHEAD_MS = 2 * LEASE_MS

@@ -2,13 +2,16 @@ import type { Cron } from 'croner'
 import { errorMessage } from '../../ground/errors.js'
 import { loadModule } from '../../ground/package-root.js'
 
-/** When this process runs the jobs otherwise left to cron: patterns of five fields, in the time zone of the process. */
+/**
+ * The times when this process runs the jobs otherwise left to cron: patterns of five fields, in the time zone of the
+ * process.
+ */
 export interface ScheduleOptions {
-  /** When the channels of alerts are told of incidents, each incident once: `sendIncidentAlerts()`. */
+  /** The times when the channels of alerts are told of incidents, each incident once: `sendIncidentAlerts()`. */
   alerts?: string | undefined
-  /** When counters that expired a week ago are deleted. */
+  /** The times when counters that expired a week ago are deleted. */
   cleanup?: string | undefined
-  /** When old events are deleted. */
+  /** The times when old events are deleted. */
   pruneEvents?: string | undefined
   /** The age at which an event is deleted, in days; 30 by default. */
   olderThanDays?: number | undefined
