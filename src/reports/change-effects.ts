@@ -9,7 +9,7 @@ import type { LogSnapshot, Report } from './report.js'
 import { type ReportWindow, windowFor } from './report-window.js'
 import { countTraffic } from './traffic.js'
 
-/** What a rule decided, or what the client of an override requested, in equal times before and after a change. */
+/** The decisions of a rule, or the requests of an override's client, in equal times before and after a change. */
 export interface ChangeEffect {
   readonly change: RecentChange
   /** The length of each time, in milliseconds: whole hours, up to a day; whole minutes before an hour is over. */
@@ -18,7 +18,7 @@ export interface ChangeEffect {
   readonly after: TrafficCounts
 }
 
-/** Each takes several queries. */
+/** The most effects of a kind: each takes several queries. */
 const MAX_OF_A_KIND = 3
 /** A rule that works shows it in a day. */
 const MAX_HOURS = 24
@@ -95,7 +95,7 @@ function wholeTimes(changedMs: number, nowMs: number, unitMs: number, most: numb
 
 /** A change of a rule or an override within a window. */
 export interface RecentChange extends Pick<Change, 'id' | 'entity' | 'name' | 'action' | 'actor'> {
-  /** Milliseconds since the epoch. */
+  /** The moment in milliseconds since the epoch. */
   readonly at_ms: number
 }
 
@@ -131,7 +131,7 @@ export interface ClientEffect {
 
 interface ClientEffectOptions {
   readonly client: string
-  /** In milliseconds since the epoch, not after the present. */
+  /** The moment in milliseconds since the epoch, not after the present. */
   readonly atMs: number
 }
 

@@ -14,7 +14,7 @@ export interface ClientCounts {
   readonly requests: number
   /** Refused by a limit. */
   readonly over_limit: number
-  /** Over a limit that does not block, and so let through. */
+  /** The requests over a limit that does not block, and so let through. */
   readonly would_be: number
   /** Refused by the deny list, an override or a ban. */
   readonly denied: number

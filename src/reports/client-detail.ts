@@ -34,7 +34,7 @@ export interface ClientDetailOptions extends WindowOptions {
   readonly recent?: number | undefined
 }
 
-/** One client, whatever limits it met, or the 250 busiest clients of a network together. The totals are exact. */
+/** A client, whatever limits it met, or the 250 busiest clients of a network together. The totals are exact. */
 export interface ClientDetail extends ClientCounts, ClientOverrides, Coverage {
   readonly client: string
   readonly days: number
@@ -71,7 +71,7 @@ export interface ClientTimeline {
 }
 
 export interface ClientBar extends ClientCounts {
-  /** Milliseconds since the epoch. */
+  /** The start in milliseconds since the epoch. */
   readonly start_ms: number
 }
 
@@ -122,7 +122,7 @@ export function clientDetail(
   }
 }
 
-/** What one policy decided in one bar. */
+/** The decisions of one policy in one bar. */
 interface PolicyBar extends PolicyCounts {
   /** The number of bars since the epoch. */
   readonly bar: number

@@ -10,7 +10,7 @@ export interface ClientOverride {
   readonly client: string
   /** `deny`, `allow`, or a rate. */
   readonly effect: string
-  /** Of a rate. */
+  /** The algorithm of the rate. */
   readonly algorithm: string
   /** Empty: every path. */
   readonly path_pattern: string
@@ -19,12 +19,12 @@ export interface ClientOverride {
   readonly note: string
   readonly created_at: string
   readonly updated_at: string
-  /** Who changed it last, by the history: `rule:<name>` for a ban; empty where that is not known. */
+  /** The one who changed it last, by the history: `rule:<name>` for a ban; empty where that is not known. */
   readonly actor: string
 }
 
 export interface ClientOverrides {
-  /** In force now, the newest first. */
+  /** The overrides in force now, the newest first. */
   readonly overrides: readonly ClientOverride[]
   /** The changes of these overrides, and of those that are over: the newest first; 100 at most. */
   readonly history: readonly Change[]

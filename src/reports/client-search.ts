@@ -9,7 +9,7 @@ import { DAY_SPAN } from '../log/rollups/counting.js'
 import type { LogSnapshot } from './report.js'
 import { type ReportWindow, windowFor } from './report-window.js'
 
-/** What a search text may mean. */
+/** The meanings that a search text may have. */
 export interface ClientSearch {
   /** The clients that it spells. */
   readonly clients: readonly string[]
@@ -119,7 +119,7 @@ function spellingRange({ family, address, bits }: ParsedNetwork): { readonly fro
  * @param rules the names of all rules that may have decided
  */
 export function keysForClient(client: string, rules: readonly string[]): string[] {
-  // What is no client was written by others: its key is the same.
+  // A text that is no client was written by others: its key is the same.
   const clients = [parseClient(client, false) ?? createClient({ name: 'key', value: client }), parseComposite(client)]
   const keys = clients.flatMap((each) =>
     each === undefined ? [] : [undefined, ...rules].map((rule) => storable(formatKey(each, rule), MAX_KEY_LENGTH)),
@@ -127,7 +127,7 @@ export function keysForClient(client: string, rules: readonly string[]): string[
   return [...new Set(keys)]
 }
 
-/** How many names of rules are made into keys between two looks at the clock. */
+/** The number of rules whose names are made into keys between two looks at the clock. */
 const RULES_AT_ONCE = 100
 
 /** More keys than these are not looked up: they would take a statement of megabytes, and as many searches of the index. */

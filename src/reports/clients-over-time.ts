@@ -9,7 +9,10 @@ import { type SplitPeriod, splitPeriod } from './period.js'
 import type { LogSnapshot } from './report.js'
 import type { ReportWindow } from './report-window.js'
 
-/** When a client was refused, by a limit or a denial: without gaps, oldest first. The first bar begins at or before the window. */
+/**
+ * The times when a client was refused, by a limit or a denial: without gaps, oldest first. The first bar begins at or
+ * before the window.
+ */
 export interface RefusedOverTime {
   /** The length of a bar, in milliseconds: 1 minute, 1 hour, 1 day or 7 days, by the length of the window. */
   readonly bar_ms: number

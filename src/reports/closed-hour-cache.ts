@@ -5,32 +5,32 @@ import type { HeavyHour } from './incidents/find-attackers.js'
 import type { PolicyTotal } from './incidents/find-policies.js'
 import { VersionedMemo } from './incidents/versioned-memo.js'
 
-/** What hours are read from: the log as of one moment. */
+/** The source of hours: the log as of one moment. */
 interface HourSource {
   readonly query: Query
   readonly nowMs: number
   readonly sums: Sums
 }
 
-/** How many keys are read: the more, the fewer lists need those below them. */
+/** The numbers of keys that are read: the more, the fewer lists need those below them. */
 interface LeaderSizes {
-  /** Of the buckets of other hours, which are read once. */
+  /** The number for the buckets of other hours, which are read once. */
   readonly closed: number
-  /** Of the present hour, which every report reads. */
+  /** The number for the present hour, which every report reads. */
   readonly open: number
 }
 
-/** How long a window is kept up to date after its last report. */
+/** The time for which a window is kept up to date after its last report. */
 const KEPT_MS = DAY_MS
 /** The number of windows that are kept up to date. */
 const MAX_WINDOWS = 16
 /** A page has about twenty queries, most of them with few rows. */
 const MAX_QUERIES = 500
-/** Some tens of megabytes. */
+/** The most rows: some tens of megabytes. */
 const MAX_ROWS = 200_000
-/** With more names than this, the counts of a window are read anew: a list looks up some hundreds. */
+/** The number of names above which the counts of a window are read anew: a list looks up some hundreds. */
 const MAX_NAMES = 10_000
-/** After a change the rankings are read again at most this often: late events can come for hours. */
+/** The rankings are read again at most this often after a change: late events can come for hours. */
 const REREAD_MS = 10 * SECOND_MS
 
 /** A ranking that reads closed hours: the offenders, or the clients by a measure. */
@@ -52,14 +52,16 @@ interface Window {
  */
 export class ClosedHourCache {
   readonly sizes: LeaderSizes
-  /** By the statement and its parameters; the one that was not used for the longest time is the first. */
+  /** The rows by the statement and its parameters; the one that was not used for the longest time is the first. */
   readonly #kept = new Map<string, { readonly version: string; readonly rows: unknown[] }>()
   #rows = 0
-  /** By the table and its buckets, then by name; the one that was not used for the longest time is the first. */
+  /**
+   * The counts by the table and its buckets, then by name; the one that was not used for the longest time is the first.
+   */
   readonly #counts = new Map<string, { readonly version: string; readonly counts: Map<string, number> }>()
-  /** By ranking and length; the one that was not used for the longest time is the first. */
+  /** The windows by ranking and length; the one that was not used for the longest time is the first. */
   readonly #windows = new Map<string, Window>()
-  /** What incidents are found from, hour by hour. */
+  /** The heavy clients of each hour, from which incidents are found. */
   readonly heavyClients = new VersionedMemo<number, readonly HeavyHour[]>()
   readonly policyTotals = new VersionedMemo<number, ReadonlyMap<string, PolicyTotal>>()
   /** The paths of incidents that are over, by their ids. */

@@ -1,4 +1,4 @@
-/** Who is listed on the dashboard: clients over all rules, or their networks. */
+/** The clients that the dashboard lists: over all rules, or their networks. */
 
 import { clientAddress, neighbourhood, networkClient } from '../clients/client-networks.js'
 import { rememberClients } from '../ground/remember.js'
@@ -24,7 +24,7 @@ import { groupAddresses, rankNetworks, type TopNetwork, topNetworks } from './to
 /** A client with what it requested last, and when it was refused. */
 export interface ListedClient extends TopClient, RefusedOverTime, LatestRequests {}
 
-/** What the list is of, and by what it is ranked. */
+/** The subject of the list, and the measure that ranks it. */
 export interface Listing {
   readonly by: ClientMeasure
   readonly group: 'client' | 'network'
@@ -32,9 +32,9 @@ export interface Listing {
 
 export const DEFAULT_LISTING: Listing = { by: 'refused', group: 'client' }
 
-/** Of a filtered page only the first clients are grouped. */
+/** The number of first clients of a filtered page that are grouped. */
 const MAX_GROUPED = 10_000
-/** From so many clients those are chosen that are listed. */
+/** The number of clients from which those are chosen that are listed. */
 const CANDIDATES = 100
 /** The most listed clients of one network: others were refused, too. */
 const MAX_NEIGHBOURS = 12

@@ -38,7 +38,7 @@ import { countTraffic, type RuleHitCount, readTraffic, type TrafficSummary, toRu
 export interface Outcomes {
   /** Let through, within its limit. */
   readonly allowed: number
-  /** Over a limit that does not block, and so let through. */
+  /** The requests over a limit that does not block, and so let through. */
   readonly would_block: number
   readonly blocked: number
   /** Refused by the deny list, an override or a ban; part of no total. */
@@ -57,24 +57,24 @@ export interface DashboardReport extends Listing {
   readonly before: { readonly today: WindowSummary; readonly window: WindowSummary }
   /** The clients over all rules, at most 20; empty where networks are listed. */
   readonly top_clients: readonly ListedClient[]
-  /** At most 20; empty where clients are listed. */
+  /** The top networks, at most 20; empty where clients are listed. */
   readonly top_networks: readonly TopNetwork[]
-  /** By key, at most 20; empty unless asked for. */
+  /** The offenders by key, at most 20; empty unless asked for. */
   readonly top_offenders: readonly Offender[]
-  /** At most 20. */
+  /** The hits of rules, at most 20. */
   readonly rule_hits: readonly RuleHitCount[]
   readonly outcomes: Outcomes
   readonly by_rule: Breakdown
   readonly by_path: Breakdown
   readonly by_method: Breakdown
   readonly over_time: OverTime
-  /** Undefined where the window has ended: it is about the present. */
+  /** The clients near their limit now; undefined where the window has ended. */
   readonly near_limit: NearLimit | undefined
-  /** Of rules and overrides within the window, the newest first. */
+  /** The changes of rules and overrides within the window, the newest first. */
   readonly changes: readonly RecentChange[]
-  /** Of the rules that changed last. */
+  /** The effects of the rules that changed last. */
   readonly rule_effects: readonly ChangeEffect[]
-  /** Of the overrides that changed last. */
+  /** The effects of the overrides that changed last. */
   readonly override_effects: readonly ChangeEffect[]
   /** Requests of the window whose paths the rollups did not keep, so that a filter by path leaves them out. */
   readonly unknown_paths: number
@@ -83,9 +83,9 @@ export interface DashboardReport extends Listing {
 interface DashboardReportOptions extends WindowOptions {
   readonly filter?: ReportFilter | undefined
   readonly listing?: Listing | undefined
-  /** Whether rules, paths and methods are listed by what was refused, and only those with refusals. */
+  /** Whether rules, paths and methods are listed by their refusals, and only those with refusals. */
   readonly onlyRefused?: boolean | undefined
-  /** Whether to read `top_offenders`, which takes a quarter of the time. */
+  /** Whether `top_offenders` is read, which takes a quarter of the time. */
   readonly hasOffenders?: boolean | undefined
 }
 
@@ -135,7 +135,7 @@ export function dashboardReport({
       hasEnded(window, nowMs) ? undefined : nearLimit(filter)(snapshot),
       readRecentChanges(snapshot, window),
     ])
-    // There may be thousands of rules, and of paths.
+    // The lists may have thousands of rules, and of paths.
     const slices = new CooperativeYield()
     async function inSlice<Result>(work: () => Result): Promise<Result> {
       if (slices.over()) await slices.pause()

@@ -10,8 +10,8 @@ import { isOfClients, type LoggedClients, loggedClients } from './logged-clients
 import type { LogSnapshot, Report } from './report.js'
 
 /**
- * What came of a request, as people search for it: `refused` is all that was not let through; `would_be` was let through
- * over a limit that does not block.
+ * The outcomes of requests, as people search for them: `refused` is all that was not let through; `would_be` was let
+ * through over a limit that does not block.
  */
 export const SEARCHED_OUTCOMES = ['refused', 'over_limit', 'denied', 'unavailable', 'would_be', 'allowed'] as const
 export type SearchedOutcome = (typeof SEARCHED_OUTCOMES)[number]
@@ -26,9 +26,9 @@ export interface EventSearch {
   readonly path?: string | undefined
   readonly method?: string | undefined
   readonly outcome?: SearchedOutcome | undefined
-  /** From this moment on, in milliseconds. */
+  /** The moment from which on events are found, in milliseconds. */
   readonly sinceMs?: number | undefined
-  /** Before this moment, in milliseconds. */
+  /** The moment before which events are found, in milliseconds. */
   readonly untilMs?: number | undefined
 }
 
@@ -43,13 +43,13 @@ export interface FoundEvents {
   readonly events: readonly ListedEvent[]
   /** The position behind which the next page in the direction of the search begins; undefined where there is none. */
   readonly next: EventPosition | undefined
-  /** Whether the search ended there because it had read enough, and not because the page was full. */
+  /** Whether the search ended because it had read enough, and not because the page was full. */
   readonly isBounded: boolean
 }
 
 /** The most events that a search reads in the order of time: they lie side by side. */
 const MOST_READ = 20_000
-/** The same of some clients, and of refusals, which are scattered over the log. */
+/** The most events that are read for some clients, and for refusals, which are scattered over the log. */
 const MOST_SCATTERED = 5_000
 /** The keys whose events are read: those with the newest event. */
 const MAX_KEYS = 60
@@ -101,7 +101,7 @@ export function searchEvents(
   }
 }
 
-/** How a search goes through the log. */
+/** The way of a search through the log. */
 interface Scan {
   readonly snapshot: LogSnapshot
   readonly order: string
@@ -139,7 +139,7 @@ function createScan(
     isWithin(parameters) {
       const moment = (ms: number) => dialect.fromMs(parameters.add(ms))
       const conditions: string[] = []
-      // One bound at each end, since SQLite may use the farther one of two.
+      // The statement has one bound at each end, since SQLite may use the farther one of two.
       const isBehind = from === undefined ? undefined : behind(from, sinceMs, untilMs)
       if (sinceMs !== undefined && !(isNewer && isBehind)) conditions.push(`"timestamp" >= ${moment(sinceMs)}`)
       if (untilMs !== undefined && (isNewer || !isBehind)) conditions.push(`"timestamp" < ${moment(untilMs)}`)

@@ -21,7 +21,7 @@ import { type ClientMeasure, measureOf } from './top-clients.js'
 
 /** A client that a search text may mean. */
 export interface FoundClient extends ClientCounts {
-  /** As `getClient` takes it. */
+  /** The client as `getClient` takes it. */
   readonly client: string
   /** Whether the text spells this client: it is listed even where the log has nothing of it. */
   readonly is_exact: boolean
@@ -32,11 +32,14 @@ interface FindClientsOptions extends WindowOptions {
   readonly text: string
   /** The most clients to return: a whole number, 1 or more; 20 unless given. */
   readonly limit?: number | undefined
-  /** With `refused` only clients are returned that were refused anything, the most first; `requests` unless given. */
+  /**
+   * The ranking: with `refused` only clients are returned that were refused anything, the most first; `requests` unless
+   * given.
+   */
   readonly by?: ClientMeasure | undefined
 }
 
-/** How many of the latest events of a key are read, and how many clients of a network are looked at. */
+/** The number of the latest events of a key that are read, and of clients of a network that are looked at. */
 const LATEST = 20
 const MAX_NEIGHBOURS = 1_000
 

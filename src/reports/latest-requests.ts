@@ -8,17 +8,17 @@ import type { LogSnapshot, Report } from './report.js'
 import { type ReportWindow, windowFor } from './report-window.js'
 import type { TopClient } from './top-clients.js'
 
-/** How many of the latest events of a key are read, and how many paths of a client are returned. */
+/** The number of the latest events of a key that are read, and of paths of a client that are returned. */
 const LATEST = 20
 /** The most events of a key among which its newest refusal is searched for: they take some milliseconds. */
 const MOST_READ = 5_000
 const MAX_PATHS = 3
 
-/** What a client requested last. */
+/** The latest requests of a client. */
 export interface LatestRequests {
   /** The most often first: three at most. */
   readonly paths: readonly string[]
-  /** Its newest refusal, or its newest request where none was refused; null where the log has neither. */
+  /** The newest refusal, or the newest request where none was refused; null where the log has neither. */
   readonly request: LatestRequest | null
 }
 
@@ -28,7 +28,7 @@ export interface LatestRequest {
   readonly id: number
   readonly method: string
   readonly path: string
-  /** Milliseconds since the epoch. */
+  /** The time in milliseconds since the epoch. */
   readonly at_ms: number
   readonly allowed: boolean
 }

@@ -9,7 +9,7 @@ import { type LogSnapshot, type Report, toLogged } from './report.js'
 
 /** The events of a list. An undefined field excludes none. */
 interface ListedFilter {
-  /** As the log has it. */
+  /** The key as the log has it. */
   readonly key?: string | undefined
   /** A client or a network, in any spelling, under all rules. */
   readonly client?: string | undefined
@@ -19,9 +19,9 @@ interface ListedFilter {
   /** The beginning of the path. */
   readonly path?: string | undefined
   readonly method?: string | undefined
-  /** From this moment on, in milliseconds. */
+  /** The moment from which on events are listed, in milliseconds. */
   readonly sinceMs?: number | undefined
-  /** Before this moment, in milliseconds. */
+  /** The moment before which events are listed, in milliseconds. */
   readonly untilMs?: number | undefined
 }
 
@@ -40,7 +40,7 @@ export interface ListedEvent extends EventPosition {
   readonly policy: string
   /** Empty where no rule decided. */
   readonly rule_name: string
-  /** As of `ClientEvent`. */
+  /** The outcome as of `ClientEvent`. */
   readonly outcome: string
   readonly count: number
   readonly limit: number
@@ -49,7 +49,7 @@ export interface ListedEvent extends EventPosition {
 const COLUMNS = `id, "timestamp" AS "timestampMs", key, ip_address, client_ip, user_id, path, method, rule_name, allowed,
   count, "limit", (${CLIENT}) AS client, (${POLICY}) AS policy, (${OUTCOME}) AS outcome`
 export const NEWEST_FIRST = 'ORDER BY "timestamp" DESC, id DESC'
-/** Of more keys of a network the events are read in the order of time. */
+/** The number of keys of a network above which the events are read in the order of time. */
 const MAX_NETWORK_LISTS = 50
 
 /**
@@ -154,7 +154,7 @@ function conditionsFor(
   }
   if (policy !== undefined) conditions.push(`(${POLICY}) = ${add(policy)}`)
   if (outcome !== undefined) conditions.push(`(${OUTCOME}) = ${add(outcome)}`)
-  // Nobody is denied, and let through: the condition is there for the index.
+  // A denied request is never let through: the condition is there for the index.
   const isRefused = outcome === 'denied' || outcome === 'unavailable'
   if (allowed !== undefined || isRefused) conditions.push(`allowed = ${allowed ?? false}`)
   if (sinceMs !== undefined) conditions.push(`"timestamp" >= ${moment(sinceMs)}`)

@@ -16,17 +16,23 @@ interface LoggedPart {
   readonly sign: 1 | -1
 }
 
-/** Some events by their decision, as conditions. */
+/** The conditions of events with certain decisions. */
 export interface LoggedEvents {
-  /** For periods. It names the values, so that the index on (allowed, timestamp, outcome) is used, and covers the query where it can. */
+  /**
+   * The condition for periods. It names the values, so that the index on (allowed, timestamp, outcome) is used, and
+   * covers the query where it can.
+   */
   readonly during: string
-  /** For ids and keys. Not "allowed = false", for which SQLite would use that index instead of the id. */
+  /**
+   * The condition for ids and keys. It is not "allowed = false", for which SQLite would use that index instead of the
+   * id.
+   */
   readonly afterId: string
 }
 
 export const ALL_EVENTS: LoggedEvents = { during: 'allowed IN (true, false)', afterId: 'true' }
 export const REFUSED_EVENTS: LoggedEvents = { during: IS_REFUSED, afterId: "NOT allowed AND outcome <> 'denied'" }
-/** Over a limit that blocks, or denied. */
+/** The events over a limit that blocks, or denied. */
 export const TURNED_AWAY_EVENTS: LoggedEvents = {
   during: "allowed = false AND outcome <> 'unavailable'",
   afterId: "NOT allowed AND outcome <> 'unavailable'",
@@ -106,7 +112,7 @@ function openParts(
   ]
 }
 
-/** What is read of whole buckets, and of the events that these lack. */
+/** The queries of whole buckets, and of the events that these lack. */
 export interface SplitQueries {
   buckets(ranges: readonly BucketRange[], parameters: Parameters): readonly string[]
   events(logged: LoggedParts, parameters: Parameters): readonly string[]

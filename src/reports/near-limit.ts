@@ -21,9 +21,12 @@ interface NearLimitClient {
 export interface NearLimit {
   /** The nearest first; at most 20. */
   readonly clients: readonly NearLimitClient[]
-  /** From when on requests were read, in milliseconds since the epoch: fewer than a minute where there were many. */
+  /**
+   * The moment from which on requests were read, in milliseconds since the epoch: fewer than a minute where there were
+   * many.
+   */
   readonly since_ms: number
-  /** How many requests were read, of those that pass the filter: the latest 5,000. */
+  /** The number of requests that were read, of those that pass the filter: the latest 5,000. */
   readonly requests: number
 }
 
@@ -32,7 +35,7 @@ interface Sampled {
   readonly requests: number
 }
 
-/** How long ago "now" is. */
+/** The time that counts as "now". */
 export const NOW_MS = MINUTE_MS
 const MAX_REQUESTS = 5_000
 const MAX_CLIENTS = 20
@@ -45,7 +48,8 @@ export function nearLimit(filter: EventFilter): Report<NearLimit> {
     const latest = `SELECT id, "timestamp", key, ${CLIENT} AS client, ${POLICY} AS policy, allowed, count, "limit"
        FROM ${dialect.table('rate_limit_event')} WHERE ${duringPeriod(dialect, period, parameters)}
        ${filtered(dialect, filter, parameters)} ORDER BY "timestamp" DESC, id DESC LIMIT ${MAX_REQUESTS}`
-    // One statement, so that the requests are read once. Where no client is near, its row has only the two numbers.
+    // The query is one statement, so that the requests are read once. Where no client is near, its row has only the two
+    // numbers.
     const rows = await query<Sampled & (NearLimitClient | { readonly client: null })>(
       `WITH latest AS (${latest}), nearest AS (
          SELECT client, key, policy, count, "limit", "timestamp" FROM (

@@ -155,7 +155,7 @@ export function countedClients(
     }
     const found: CountedClient[][] = []
     for (const key of keys) {
-      // Not "allowed = false", for which SQLite would use the index on the decision.
+      // The condition is not "allowed = false", for which SQLite would use the index on the decision.
       const refused = await latest(key, ' AND NOT allowed')
       found.push(refused.length > 0 ? refused : await latest(key, ''))
     }

@@ -10,7 +10,10 @@ import { type ReportWindow, windowDays, windowFor } from './report-window.js'
 import { bucketQueries, COUNTS, eventQueries, SUMS } from './traffic.js'
 
 export interface Bar extends TrafficCounts {
-  /** Milliseconds since the epoch: a whole minute, hour, day or week (from Thursday, as the epoch's) in UTC. */
+  /**
+   * The start in milliseconds since the epoch: a whole minute, hour, day or week (from Thursday, as the epoch's) in
+   * UTC.
+   */
   readonly start_ms: number
 }
 
@@ -24,7 +27,7 @@ export interface OverTime {
 /** The length of bars for windows of up to `days`; 7 days for longer windows. */
 export type BarLengths = readonly (readonly [days: number, barMs: number])[]
 
-/** There are 25 to 61 bars at these lengths, up to 121 in between, and 16 in a quarter of an hour. */
+/** The lengths make 25 to 61 bars, up to 121 in between, and 16 in a quarter of an hour. */
 export const CHART_BARS: BarLengths = [
   [1 / 24, MINUTE_MS],
   [2, HOUR_MS],
@@ -37,7 +40,7 @@ export interface Bars {
   readonly barMs: number
   /** The start of each bar, in milliseconds since the epoch. */
   readonly starts: readonly number[]
-  /** What the bars count: whole ones of the last days, and of a range exactly what is in it. */
+  /** The period that the bars count: whole ones of the last days, and of a range exactly what is in it. */
   readonly period: Period
   /** The longest buckets that bars are made of, in minutes. */
   readonly span: Span

@@ -10,7 +10,7 @@ export interface Period {
 
 /** Whole minutes, hours or days since the epoch; the end is exclusive. */
 export interface BucketRange {
-  /** In minutes, as in the rollups. */
+  /** The length in minutes, as in the rollups. */
   readonly span: Span
   readonly from: number
   readonly to: number
@@ -140,7 +140,7 @@ export function isClosed({ startMs, endMs }: Period, dirty: readonly HourRange[]
   return [{ from: present, to: present + 1 }, ...dirty].every(isOutside)
 }
 
-/** In minutes. */
+/** A period in minutes. */
 interface Minutes {
   readonly from: number
   readonly to: number

@@ -9,7 +9,7 @@ import { compiledPattern } from '../rules/patterns/pattern.js'
 import type { ListedEvent } from './listed-events.js'
 import type { LogSnapshot, Report } from './report.js'
 
-/** What decided about a request, as it was then. */
+/** The policy that decided about a request, as it was then. */
 export type PolicyThen =
   /** A limit of the code: the history has none of these. */
   | { readonly kind: 'code' }
@@ -21,7 +21,7 @@ export type PolicyThen =
       readonly hasLimit: boolean
     })
 
-/** How much later than its change a rule may come into force on a server, or seem to by the clocks. */
+/** The delay with which a rule may come into force on a server after its change, or seem to by the clocks. */
 const DELAY_MS = 10 * SECOND_MS
 
 /** Reports by which rule or override an event was decided, with its fields at that moment and the changes since. */

@@ -17,7 +17,7 @@ import {
 import { type BucketRange, type Period, type SplitPeriod, splitPeriod } from './period.js'
 import type { LogSnapshot } from './report.js'
 
-/** What is ranked, and by what. Each expression is one of a rollup's columns, or of an event's. */
+/** The subject of a ranking, and its measure. Each expression is one of a rollup's columns, or of an event's. */
 export interface Ranking {
   readonly name: RankingName
   readonly rollup: { readonly table: string; readonly name: string; readonly count: string }
@@ -74,7 +74,7 @@ interface Leading extends Ranked {
   readonly others: number
 }
 
-/** By the rows that `ClosedHourCache` keeps, which are the same array each time. */
+/** The leaders by the rows that `ClosedHourCache` keeps, which are the same array each time. */
 const LEADERS = new WeakMap<readonly Ranked[], Leaders>()
 
 /** Counts by name, from whole buckets and from the events that these lack. */

@@ -17,7 +17,7 @@ export interface RecentEvent {
 
 export interface ClientEvent extends RecentEvent {
   readonly id: number
-  /** Of a network, the one that sent the request. */
+  /** The client; of a network, the one that sent the request. */
   readonly client: string
   readonly key: string
   readonly policy: string

@@ -15,11 +15,11 @@ export interface LogSnapshot {
   readonly nowMs: number
   /** The state of the rollups. */
   readonly sums: Sums
-  /** What this process knows of all hours but the present one. */
+  /** The cache of all hours but the present one, of this process. */
   readonly closed: ClosedHourCache
   /** Whether the log holds only refusals and would-be refusals: `logEvents: 'blocked'`. */
   readonly onlyBlocked: boolean
-  /** How addresses are stored; undefined where they are stored in full, or this process does not know. */
+  /** The way in which addresses are stored; undefined where they are stored in full, or this process does not know. */
   readonly privacy?: AddressPrivacy | undefined
 }
 

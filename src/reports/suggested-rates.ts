@@ -22,7 +22,7 @@ export interface SuggestRatesOptions extends WindowOptions {
 export interface SuggestedRate {
   /** The share of clients, in percent, whose busiest window has no more requests than the rate: 50, 95 or 99. */
   readonly percentile: 50 | 95 | 99
-  /** Such as `12/m` or `300/h`. */
+  /** The rate, such as `12/m` or `300/h`. */
   readonly rate: string
   /** Clients that would have been refused at least once. */
   readonly refused_clients: number
@@ -40,12 +40,12 @@ export interface SuggestedRates extends Coverage {
    * busiest of those hours.
    */
   readonly sampled: Sample | null
-  /** By percentile; empty without requests. */
+  /** The rates by percentile; empty without requests. */
   readonly per_minute: readonly SuggestedRate[]
   readonly per_hour: readonly SuggestedRate[]
 }
 
-/** How many clients, or windows of clients, have so many requests. */
+/** The number of clients, or of windows of clients, that have so many requests. */
 interface Level {
   readonly requests: number
   readonly times: number
@@ -150,11 +150,11 @@ function count(levels: readonly Level[]): number {
 
 /** About two seconds' reading on SQLite, which reads reports on a thread of their own. */
 const MAX_EVENTS = 1_000_000
-/** Each is a part of the statement. */
+/** The most hours: each is a part of the statement. */
 const MAX_HOURS = 100
 const WEEK_HOURS = 168
 
-/** Of the hours of a window that have events. */
+/** The part of the hours of a window that is read, of those that have events. */
 export interface Sample {
   readonly hours_read: number
   readonly hours: number
@@ -162,7 +162,7 @@ export interface Sample {
 
 interface SampledHours {
   readonly periods: readonly Period[]
-  /** Null where the whole window is read. */
+  /** The sample; null where the whole window is read. */
   readonly sampled: Sample | null
 }
 

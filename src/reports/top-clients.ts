@@ -12,7 +12,7 @@ export interface TopClient extends ClientCounts {
   readonly policies: readonly PolicyCounts[]
 }
 
-/** What a ranking is by. */
+/** The measure of a ranking. */
 export type ClientMeasure = keyof typeof RANKINGS
 
 const RANKINGS = { refused: CLIENTS_BY_REFUSALS, requests: CLIENTS_BY_REQUESTS } as const

@@ -20,7 +20,7 @@ import { type ClientMeasure, type TopClientsOptions, validateMeasure } from './t
 export interface TopNetwork extends ClientCounts {
   /** `ip:203.0.113.0/24`, as an override takes it. */
   readonly network: string
-  /** How many of its addresses were refused something or, by requests, asked anything. */
+  /** The number of its addresses that were refused something or, by requests, asked anything. */
   readonly clients: number
 }
 
@@ -29,7 +29,7 @@ const MEASURES = {
   requests: { sql: 'SUM(requests)', measure: ({ requests }: ClientCounts) => requests },
 } as const
 
-/** No SQL of both databases knows IPv4: only digits and dots are behind the kind. */
+/** The condition of IPv4, which no SQL of both databases knows: only digits and dots are behind the kind. */
 const IS_IPV4 = `trim(client, '0123456789.') = 'ip:'`
 const IPV4_NETWORK = `rtrim(client, '0123456789') || '0/24'`
 /** An IPv6 address without the bits of its network is spelled in several ways: it is grouped here. */

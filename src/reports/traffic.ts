@@ -177,7 +177,7 @@ export function toRuleHits(traffic: readonly Traffic[], limit: number): RuleHitC
     .map(({ name, total, blocked }) => ({ rule_name: name, hits: total, blocked }))
 }
 
-/** What each rule decided in the last day, and which decided anything in the last week. */
+/** The decisions of each rule in the last day, and the rules that decided anything in the last week. */
 export interface RuleActivity {
   /** The traffic of the last 24 hours, by the rule's name; empty for requests that no rule matched. */
   readonly today: ReadonlyMap<string, TrafficCounts>

@@ -10,15 +10,15 @@ export interface HeavyHour {
   readonly hour: number
 }
 
-/** What is known of clients: heavy ones, and the refusals of them and of their networks. */
+/** The facts about clients: heavy ones, and the refusals of them and of their networks. */
 export interface AttackerFacts {
   readonly heavy: readonly HeavyHour[]
-  /** Of all hours that are looked at. */
+  /** The rows of all hours that are looked at. */
   readonly rows: readonly RefusedRow[]
   readonly present: number
 }
 
-/** Some clients with the hours in which one of them is heavy, and all their refusals. */
+/** A group of clients with the hours in which one of them is heavy, and all their refusals. */
 interface Group {
   readonly heavy: readonly HeavyHour[]
   readonly rows: readonly RefusedRow[]

@@ -2,7 +2,7 @@
 import type { FoundIncident, RefusedRow } from './incident.js'
 import { HEAVY_POLICY, isHeavy, median, QUIET_HOURS, spansFrom, usualHours } from './usual.js'
 
-/** What a policy refused in an hour. */
+/** The refusals of a policy in an hour. */
 export interface PolicyTotal {
   readonly policy: string
   readonly refused: number
@@ -13,7 +13,7 @@ export interface PolicyTotal {
 export type PolicyTotals = ReadonlyMap<number, ReadonlyMap<string, PolicyTotal>>
 
 export interface PolicyFacts {
-  /** Of the hours from the first to the last, and of those that tell what is usual in them. */
+  /** The totals of the hours from the first to the last, and of those that tell what is usual in them. */
   readonly totals: PolicyTotals
   readonly attackers: readonly FoundIncident[]
   readonly firstHour: number
@@ -69,9 +69,9 @@ function attributed(attackers: readonly FoundIncident[]) {
       added.add(key)
       const hourKey = rowKey(row.at, row.policy)
       refused.set(hourKey, (refused.get(hourKey) ?? 0) + row.refused)
-      const known = clients.get(row.policy)
-      if (known === undefined) clients.set(row.policy, [[row.at, row.client]])
-      else known.push([row.at, row.client])
+      const existing = clients.get(row.policy)
+      if (existing === undefined) clients.set(row.policy, [[row.at, row.client]])
+      else existing.push([row.at, row.client])
     }
   return { refused, clients }
 }

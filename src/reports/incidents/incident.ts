@@ -11,14 +11,17 @@ export interface Incident {
   readonly id: string
   /** A client, as `ip:203.0.113.7` or `user:7`; a network, as `203.0.113.0/24`; or a policy, as `policy:search`. */
   readonly scope: string
-  /** When it began, in ISO 8601: a whole hour, or a whole minute within the last two hours. */
+  /** The beginning, in ISO 8601: a whole hour, or a whole minute within the last two hours. */
   readonly from: string
-  /** When its refusals ended, as `from`; null while they go on. */
+  /** The end of the refusals, as `from`; null while they go on. */
   readonly to: string | null
   readonly state: IncidentState
   /** The policies that refused, the most refusals first. */
   readonly policies: readonly string[]
-  /** At most five paths of its latest refusals, the most frequent first; empty where the log has no rows of them any more. */
+  /**
+   * The paths of its latest refusals, at most five, the most frequent first; empty where the log has no rows of them
+   * any more.
+   */
   readonly paths: readonly string[]
   /** Requests that were over a limit. */
   readonly refused: number
@@ -28,7 +31,7 @@ export interface Incident {
   readonly clients: number
 }
 
-/** How many characters of a hash are an id: 80 bits. */
+/** The number of characters of a hash that are an id: 80 bits. */
 const ID_LENGTH = 20
 
 /** Returns the id of the incident of a scope that began in an hour. It tells nobody the client. */
@@ -57,7 +60,7 @@ export interface FoundIncident {
   readonly to: number
   /** The refusals of its hours; those of a policy have no client. */
   readonly rows: readonly RefusedRow[]
-  /** Those of its clients in the hour before: they count for no policy. */
+  /** The refusals of its clients in the hour before: they count for no policy. */
   readonly before: readonly RefusedRow[]
   /** The refusals of clients in other incidents, which a policy's leave out: the hour and the client. */
   readonly without: readonly (readonly [hour: number, client: string])[]

@@ -1,4 +1,4 @@
-/** When incidents began and ended: to the minute within the last two hours, otherwise to the hour. */
+/** The times when incidents began and ended: to the minute within the last two hours, otherwise to the hour. */
 import { HOUR_MS, MINUTE_MS } from '../../ground/time/clock.js'
 import { HOUR_SPAN, KEPT_MINUTES } from '../../log/rollups/counting.js'
 import type { LogSnapshot } from '../report.js'
@@ -8,10 +8,10 @@ import { networkRange } from './read-attackers.js'
 import { readClients, readRefusals } from './refusal-sums.js'
 import type { HourSpan } from './usual.js'
 
-/** In milliseconds since the epoch. */
+/** The times in milliseconds since the epoch. */
 export interface IncidentTimes {
   readonly fromMs: number
-  /** Undefined while refusals go on. */
+  /** The end; undefined while refusals go on. */
   readonly toMs: number | undefined
 }
 

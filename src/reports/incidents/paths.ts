@@ -9,9 +9,9 @@ import type { LogSnapshot } from '../report.js'
 import { type FoundIncident, incidentId } from './incident.js'
 
 const MAX_PATHS = 5
-/** Of a network, the clients with the most refusals. */
+/** The number of clients of a network that are read: those with the most refusals. */
 const MAX_CLIENTS = 3
-/** How many of the latest refusals are read: of a key, and of a policy. */
+/** The number of the latest refusals that are read: of a key, and of a policy. */
 const PER_KEY = 50
 const PER_POLICY = 500
 /** The most parts of a statement: SQLite takes 500. */

@@ -18,7 +18,7 @@ interface RefusedColumns {
   readonly policy: string
 }
 
-/** What a statement makes of the rows of hours: `client`, `policy`, `refused` and `denied`. */
+/** A statement that makes `client`, `policy`, `refused` and `denied` of the rows of hours. */
 interface HourQuery {
   readonly select: string
   readonly end: string

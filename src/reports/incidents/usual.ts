@@ -1,4 +1,4 @@
-/** What is unusual, and how long it lasts. Pure; hours are numbered since the epoch, in UTC. */
+/** Decides what is unusual, and how long it lasts. Pure; hours are numbered since the epoch, in UTC. */
 
 /** A client is heavy from so many refusals in an hour on, and a policy from so many. */
 export const HEAVY_CLIENT = 50
@@ -6,7 +6,10 @@ export const HEAVY_POLICY = 200
 const TIMES_USUAL = 5
 const USUAL_DAYS = 7
 const DAY_HOURS = 24
-/** What was not heavy for so many hours has ended, or become usual: a trickle of refusals may go on for ever. */
+/**
+ * The number of hours that are not heavy after which something has ended, or become usual: a trickle of refusals may go
+ * on for ever.
+ */
 export const QUIET_HOURS = 24
 
 export interface HourSpan {

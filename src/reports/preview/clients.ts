@@ -42,7 +42,7 @@ interface LogFindings {
 const ADDRESS: KeyPart = { kind: 'ip' }
 const USER: KeyPart = { kind: 'user' }
 
-/** What the log says about a kind: the value, null where the request had none, or why it says nothing. */
+/** The value of a kind in the log; null where the request had none; or the reason why the log lacks it. */
 type LoggedPart = { readonly value: string | null; readonly assumed?: true } | { readonly reason: UncoveredReason }
 
 /**
@@ -91,7 +91,7 @@ export function createClientReader(
     }
     if (!isWhole && !hasAddress) {
       const address = readAddress(event)
-      // Without the address it stays unknown which client a request without a user is.
+      // A request without a user and an address may be of any client.
       if ('reason' in address) return assumed ? { reason: 'user_not_logged' } : address
       found.push({ name: ADDRESS.kind, value: address.value })
     }

@@ -65,7 +65,9 @@ function precedes(a: Rule, b: Rule): boolean {
   return a.priority > b.priority || (a.priority === b.priority && a.name < b.name)
 }
 
-/** What conditions see of a recorded request. What the log does not have is an unknown fact, and never guessed. */
+/**
+ * The facts of a recorded request that conditions see. A fact that the log does not have is unknown, and never guessed.
+ */
 class LoggedFacts extends ConditionFacts {
   /** Whether a condition read an unknown fact. */
   isUnclear = false

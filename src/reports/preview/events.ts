@@ -12,7 +12,7 @@ export interface LoggedRequest extends Pick<RateLimitEvent, Logged> {
   readonly key: string
 }
 
-/** The same in the order of `COLUMNS`. SQLite has no booleans. */
+/** The columns in the order of `COLUMNS`. SQLite has no booleans. */
 type LogRow = readonly [
   id: number,
   timestampMs: number,
@@ -40,7 +40,7 @@ export async function* eventPages(
   fromMs: number,
   untilMs: number,
 ): AsyncGenerator<readonly LoggedRequest[]> {
-  // For a comparison of pairs PostgreSQL would not use the index on the timestamp alone.
+  // PostgreSQL would not use the index on the timestamp alone for a comparison of pairs.
   const sql = `SELECT ${dialect.rowsAsJson(COLUMNS)} AS page FROM (
     SELECT id, ${dialect.toMs('"timestamp"')} AS at, path, method, allowed, user_id, ${CLIENT} AS client, ${OUTCOME} AS outcome,
       CASE WHEN client LIKE '%|%' THEN key ELSE '' END AS key

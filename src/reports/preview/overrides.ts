@@ -12,8 +12,8 @@ import { loggedAddress, loggedUser } from './clients.js'
 import type { LoggedRequest } from './events.js'
 
 /**
- * What overrides mean for a recorded request: one decides it instead of any rule; none does; none does as far as the
- * log names the client; or only a part of the client's network has one.
+ * The verdict of overrides about a recorded request: one decides it instead of any rule; none does; none does as far as
+ * the log names the client; or only a part of the client's network has one.
  */
 export type OverrideVerdict = 'decides' | 'none' | 'assumed_none' | 'unclear'
 
@@ -65,11 +65,11 @@ export async function readOverrides(
   }
 }
 
-/** What a replay has to know of the overrides for addresses and networks. */
+/** The facts about overrides for addresses and networks that a replay needs. */
 interface OverriddenNetworks {
-  /** Whether there are any. */
+  /** Whether overrides for networks exist. */
   readonly hasNetworks: boolean
-  /** Whether none is for a network, of which any pseudonym may be. */
+  /** Whether no override is for a network, of which any pseudonym may be. */
   readonly areAllKnown: boolean
   /** The addresses that have an override, by their pseudonyms. */
   readonly addresses: ReadonlyMap<string, string>

@@ -19,7 +19,7 @@ import { Replay, type ReplayCounter } from './replay.js'
 import { describePreview, type RulePreview } from './report.js'
 
 export interface PreviewOptions {
-  /** How far back the preview reaches: a number of hours, 1 to 720; 24 by default. */
+  /** The time that the preview reaches back: a number of hours, 1 to 720; 24 by default. */
   readonly hours?: number | undefined
   /** Called after every page with the number of events read so far; a second pass counts from 0 again. */
   readonly onProgress?: ((events: number) => void) | undefined
@@ -29,7 +29,7 @@ export interface PreviewDependencies {
   readonly database: Database
   readonly clock: Clock
   readonly router: PathOptions
-  /** How addresses are stored; undefined where they are stored in full. */
+  /** The way in which addresses are stored; undefined where they are stored in full. */
   readonly privacy?: AddressPrivacy | undefined
   /** Returns the path that rules see for a received one. */
   readonly requestPath: (received: string) => string

@@ -9,7 +9,7 @@ import type { Recovered, UncoveredReason } from './clients.js'
 import type { LoggedRequest } from './events.js'
 import type { OverrideVerdict } from './overrides.js'
 
-/** One client's counter, as a store in process memory keeps it. */
+/** The counter of one client, as a store in process memory keeps it. */
 export interface ReplayCounter {
   check(policy: Policy, cost: number, nowMs: number): Decision
 }
