@@ -1,4 +1,4 @@
-/** What was read of single hours, or of incidents that are over: kept until something in them changes. */
+/** The results of reading single hours, or incidents that are over, kept until something in them changes. */
 export class VersionedMemo<Key, Value> {
   readonly #kept = new Map<Key, { readonly version: string; readonly value: Value }>()
 
