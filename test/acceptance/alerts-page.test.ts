@@ -37,8 +37,9 @@ forEachDatabase((provider) => {
     })
     const { status, text } = await get(PAGE)
     assert.equal(status, 200)
+    assert.match(text, />Email: not tried yet</)
     assert.match(text, /2 recipients at example\.com, through mail\.example\.com:2525</)
-    assert.match(text, /hooks\.example\.com, as message for Slack, not signed</)
+    assert.match(text, /hooks\.example\.com, as a message for Slack, not signed</)
     assert.match(text, /The servers run the alerts by themselves, the next time at <time datetime="[\dT:-]+12:00:00Z">/)
     assert.match(text, /They have not run yet/)
     assert.doesNotMatch(text, /hunter2|T0K3N|ops@|oncall@|Send a test message/)
@@ -90,6 +91,7 @@ forEachDatabase((provider) => {
       ['Test message', 'Sent', 'sent'],
       ['Test message', 'Failed: status 404', 'never sent'],
     ])
+    assert.match(text, />Email: working<[\s\S]*>Webhook: failing</)
     assert.equal(mailServer.mails.length, 1)
   })
 
@@ -102,7 +104,10 @@ forEachDatabase((provider) => {
     assert.doesNotMatch(text, /hunter2/)
 
     const unnamed = await openForms(t, provider, 'operator', MAIL)
-    assert.match((await unnamed.get(PAGE)).text, /<b>It cannot send:<\/b> no mail server: set SMTP_URL/)
+    assert.match(
+      (await unnamed.get(PAGE)).text,
+      />Email: not set up<[\s\S]*<b>It cannot send:<\/b> no mail server: set SMTP_URL/,
+    )
   })
 
   test('what came of the last run is shown by a process that did not run it, and a test does not hide it', async (t) => {

@@ -17,6 +17,7 @@ import rateLimit, {
   type FieldErrors,
   type Health,
   type ImportResult,
+  type IncidentAlertResult,
   InvalidSettingError,
   MemoryStore,
   migrate,
@@ -111,6 +112,7 @@ expectType<Promise<Explanation>>()(limits.explain({ path: '/', user: { id: 7 }, 
 // @ts-expect-error: the path is missing
 limits.explain({ method: 'GET' })
 expectType<Promise<AlertResult>>()(limits.analytics.sendOffenderAlerts({ threshold: 3 }))
+expectType<Promise<IncidentAlertResult>>()(limits.analytics.sendIncidentAlerts())
 
 // The limits of routes are hooks of Fastify, for every place that takes one.
 const hook = limits.limit({

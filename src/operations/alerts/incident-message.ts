@@ -45,11 +45,16 @@ function subjectOf({ scope }: Incident): string {
 
 function sentenceFor({ refused, denied, from, to, state }: Incident): string {
   const requests = refused === 1 ? '1 request' : `${formatCount(refused)} requests`
+  const verb = to !== null ? 'were' : refused === 1 ? 'has been' : 'have been'
+  const when = to === null ? `since ${momentText(from)}` : `between ${momentText(from)} and ${momentText(to)}`
   const alsoDenied = denied === 0 ? '' : `, and ${formatCount(denied)} denied`
-  const since = momentText(from)
-  if (to !== null) return `${requests} were refused between ${since} and ${momentText(to)}${alsoDenied}. It is over.`
-  const acted = state === 'acted_on' ? ' Somebody has acted on it.' : ''
-  return `${requests} were refused since ${since}${alsoDenied}. It goes on.${acted}`
+  return `${requests} ${verb} refused ${when}${alsoDenied}. ${STATES[state]}`
+}
+
+const STATES: Readonly<Record<Incident['state'], string>> = {
+  open: 'The incident is still open.',
+  acted_on: 'The incident is still open, and somebody has acted on it.',
+  over: 'The incident is over.',
 }
 
 /** Formats `2026-11-26 12:53 UTC`: incidents begin and end with whole minutes. */

@@ -52,7 +52,7 @@ forEachDatabase((_provider, open) => {
     assert.equal(
       partOf(raw, 'text/plain').replaceAll('\r\n', '\n').trimEnd(),
       [
-        `1,300 requests were refused since ${when}, and 3 denied. It goes on.`,
+        `1,300 requests have been refused since ${when}, and 3 denied. The incident is still open.`,
         '',
         '  Network: 203.0.113.0/24',
         `  Since: ${when}`,

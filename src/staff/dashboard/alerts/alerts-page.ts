@@ -33,10 +33,10 @@ export function alertsContext({ settings, channels, job, isLogging, nowMs }: Ale
     channels: channels.map(({ name, runs }) => {
       const problem = name === 'email' ? emailProblem(settings) : undefined
       return {
-        title: TITLES[name],
+        title: `${TITLES[name]}: ${stateWord(runs, problem)}`,
         where: name === 'email' ? emailWords(settings) : webhookWords(settings),
         problem: problem && visible(problem),
-        is_failing: problem !== undefined || latestAlert(runs)?.error != null,
+        is_failing: problem !== undefined || isFailing(runs),
         runs: runs.map(runRow),
       }
     }),
@@ -63,10 +63,10 @@ function emailWords({ emails, mailer, smtpUrl }: AlertSettings): string {
 
 const FORMATS: Readonly<Record<WebhookFormat, string>> = {
   json: 'JSON',
-  slack: 'message for Slack',
-  teams: 'message for Microsoft Teams',
-  discord: 'message for Discord',
-  pagerduty: 'event for PagerDuty',
+  slack: 'a message for Slack',
+  teams: 'a message for Microsoft Teams',
+  discord: 'a message for Discord',
+  pagerduty: 'an event for PagerDuty',
 }
 
 /** Says where posts go. The path of a webhook is a secret. */
@@ -75,9 +75,17 @@ function webhookWords({ webhook = '', webhookFormat, webhookKeys }: AlertSetting
   return `${visible(host)}, as ${FORMATS[webhookFormat]}, ${webhookKeys.length > 0 ? 'signed' : 'not signed'}`
 }
 
-/** Returns the last run that was no test: a test says nothing of the alerts before it. */
-function latestAlert(runs: readonly LastRun[]): LastRun | undefined {
-  return runs.find(({ kind }) => kind !== 'test')
+/** Says in a word how a channel is, which its colour shows too. */
+function stateWord(runs: readonly LastRun[], problem: string | undefined): string {
+  if (problem !== undefined) return 'not set up'
+  if (runs.length === 0) return 'not tried yet'
+  return isFailing(runs) ? 'failing' : 'working'
+}
+
+/** Returns whether the last run failed, or the last one that was no test: a test delivers no alert that was missed. */
+function isFailing(runs: readonly LastRun[]): boolean {
+  const alert = runs.find(({ kind }) => kind !== 'test')
+  return [runs[0], alert].some((run) => run !== undefined && run.error !== null)
 }
 
 const KINDS: Readonly<Record<AlertKind, readonly [title: string, one: string, many: string]>> = {
