@@ -1,10 +1,15 @@
 /** Reads what operators did about incidents. */
 import { overrideClientsFor } from '../../clients/client-networks.js'
 import { rememberClients } from '../../ground/remember.js'
+import { HOUR_MS } from '../../ground/time/clock.js'
+import { POLICY } from '../../log/event-sql.js'
+import { Parameters } from '../filter.js'
+import { duringPeriod, REFUSED_EVENTS } from '../logged-events.js'
 import type { LogSnapshot } from '../report.js'
 import type { FoundIncident } from './incident.js'
 import type { IncidentTimes } from './minutes.js'
 import { policiesOf } from './paths.js'
+import { HEAVY_CLIENT, HEAVY_POLICY } from './usual.js'
 
 /** An incident whose refusals go on. */
 interface Ongoing {
@@ -20,9 +25,10 @@ interface LastChange {
 
 /** Returns the incidents since whose beginning there was an override or a ban of their clients, or an edit of a policy. */
 export async function readActedOn(
-  { query, dialect }: LogSnapshot,
+  snapshot: LogSnapshot,
   ongoing: readonly Ongoing[],
 ): Promise<ReadonlySet<FoundIncident>> {
+  const { query, dialect } = snapshot
   if (ongoing.length === 0) return new Set()
   const names = new Map(ongoing.map(({ found }) => [found, actedNames(found)]))
   const changes = await query<LastChange>(
@@ -37,12 +43,37 @@ export async function readActedOn(
       Math.min(...ongoing.map(({ times }) => times.fromMs)),
     ],
   )
-  const isActedOn = ({ found, times }: Ongoing) =>
-    changes.some(
-      ({ entity, name, at }) =>
-        at >= times.fromMs && (entity === 'rule' ? names.get(found)?.rule : names.get(found)?.override)?.includes(name),
-    )
-  return new Set(ongoing.filter(isActedOn).map(({ found }) => found))
+  const acted = await Promise.all(
+    ongoing.map(async (each) => {
+      const { override = [], rule = [] } = names.get(each.found) ?? {}
+      const its = changes.filter(({ entity, name }) => (entity === 'rule' ? rule : override).includes(name))
+      const since = its.filter(({ at }) => at >= each.times.fromMs)
+      if (since.some(({ entity }) => entity === 'override')) return each.found
+      for (const edit of since) if (!(await isCause(snapshot, each.found, edit))) return each.found
+      return undefined
+    }),
+  )
+  return new Set(acted.filter((found) => found !== undefined))
+}
+
+/**
+ * Returns whether an edit of a policy may have caused an incident: in its first hour, before it had refused as much as
+ * makes an incident.
+ */
+async function isCause(
+  { query, dialect }: LogSnapshot,
+  { from, kind }: FoundIncident,
+  { name, at }: LastChange,
+): Promise<boolean> {
+  if (at >= (from + 1) * HOUR_MS) return false
+  const parameters = new Parameters()
+  const [before] = await query<{ refused: number }>(
+    `SELECT COUNT(*) AS refused FROM ${dialect.table('rate_limit_event')}
+     WHERE ${REFUSED_EVENTS.during} AND ${duringPeriod(dialect, { startMs: from * HOUR_MS, endMs: at }, parameters)}
+       AND ${POLICY} = ${parameters.add(name)}`,
+    parameters.values,
+  )
+  return (before?.refused ?? 0) < (kind === 'policy' ? HEAVY_POLICY : HEAVY_CLIENT)
 }
 
 /** There are up to 129 networks around a client. */

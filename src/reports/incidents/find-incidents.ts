@@ -1,7 +1,7 @@
 /** Finds the incidents of a range of hours. */
 import type { LogSnapshot } from '../report.js'
 import { findAttackers } from './find-attackers.js'
-import { findPolicies, hoursForUsual, type PolicyTotal } from './find-policies.js'
+import { findPolicies, hoursForUsual } from './find-policies.js'
 import type { FoundIncident } from './incident.js'
 import { readAttackers } from './read-attackers.js'
 import { type LogHours, openHours } from './read-hours.js'
@@ -27,17 +27,12 @@ async function findFrom(snapshot: LogSnapshot, hours: LogHours, from: number): P
   const { present, first } = hours
   if (from > present) return []
   const range = Array.from({ length: present + 1 - from }, (_, index) => from + index)
-  const heavy = (await Promise.all(range.map((hour) => hours.heavyClients(hour)))).flat()
+  const heavy = [...(await hours.heavyClients(range)).values()].flat()
   const rows = await readAttackers(snapshot, heavy, { from, to: present + 1 })
   const attackers = findAttackers({ heavy, rows, present })
-  const totals = new Map<number, ReadonlyMap<string, PolicyTotal>>()
-  const addTotals = async (some: readonly number[]) => {
-    const missing = some.filter((hour) => !totals.has(hour))
-    const read = await Promise.all(missing.map((hour) => hours.policyTotals(hour)))
-    for (const [index, hour] of missing.entries()) totals.set(hour, read[index] ?? new Map())
-  }
-  await addTotals(range)
+  const totals = new Map(await hours.policyTotals(range))
   const facts = { totals, firstHour: first, from, present }
-  await addTotals(hoursForUsual(facts))
+  const missing = hoursForUsual(facts).filter((hour) => !totals.has(hour))
+  for (const [hour, policies] of await hours.policyTotals(missing)) totals.set(hour, policies)
   return [...attackers, ...findPolicies({ ...facts, attackers })]
 }

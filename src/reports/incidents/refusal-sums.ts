@@ -31,6 +31,8 @@ const EVENT_ROW = `${CLIENT} AS client, ${POLICY} AS policy,
   CASE WHEN ${IS_REFUSED} AND outcome <> 'unavailable' THEN 1 ELSE 0 END AS refused, CASE WHEN ${IS_DENIED} THEN 1 ELSE 0 END AS denied`
 /** More clients than these are found by reading the buckets, not by looking each up in each of them. */
 const MAX_LOOKUPS = 200
+/** The most hours of a statement: each may be a part of it. */
+const MAX_HOURS = 200
 /** The most conditions of a statement: each is a part of it, and SQLite takes 500. */
 const MAX_CONDITIONS = 50
 
@@ -42,29 +44,45 @@ function splitWhole({ sums }: LogSnapshot, span: Span, { from, to }: HourSpan) {
 }
 
 /** Runs a query of all rows of some hours that pass a condition: each has its hour as `at`. */
-export function readHours<Row>(snapshot: LogSnapshot, hours: readonly number[], query: HourQuery): Promise<Row[]> {
+export async function readHours<Row>(
+  snapshot: LogSnapshot,
+  hours: readonly number[],
+  query: HourQuery,
+): Promise<Row[]> {
+  const found: Row[] = []
+  for (let start = 0; start < hours.length; start += MAX_HOURS) {
+    const parameters = new Parameters()
+    const rows = hourRows(snapshot, hours.slice(start, start + MAX_HOURS), query, parameters)
+    const sql = `SELECT ${query.select} FROM (${rows.join(' UNION ALL ')}) AS rows ${query.end}`
+    if (rows.length > 0) found.push(...(await snapshot.query<Row>(sql, parameters.values)))
+  }
+  return found
+}
+
+/** Creates the queries of the rows of some hours: one of their sums, and one of the events of each that these lack. */
+function hourRows(
+  snapshot: LogSnapshot,
+  hours: readonly number[],
+  { condition }: HourQuery,
+  parameters: Parameters,
+): string[] {
   const { dialect } = snapshot
-  const parameters = new Parameters()
-  const rows = hours.flatMap((hour) => {
-    const split = splitWhole(snapshot, HOUR_SPAN, { from: hour, to: hour + 1 })
-    return [
-      ...split.buckets.map(
-        (range) =>
-          `SELECT ${hour} AS at, client, policy, over_limit AS refused, denied FROM ${dialect.table(CLIENTS.table)}
-           WHERE span = ${range.span} AND bucket = ${parameters.add(range.from)} AND ${query.condition(SUM_COLUMNS, parameters)}`,
-      ),
-      ...loggedEvents(snapshot, split)(parameters, TURNED_AWAY_EVENTS).map(
+  const splits = hours.map((hour) => ({ hour, split: splitWhole(snapshot, HOUR_SPAN, { from: hour, to: hour + 1 }) }))
+  const summed = splits.flatMap(({ hour, split }) => (split.buckets.length > 0 ? [hour] : []))
+  const buckets = () =>
+    `SELECT bucket AS at, client, policy, over_limit AS refused, denied FROM ${dialect.table(CLIENTS.table)}
+     WHERE span = ${HOUR_SPAN} AND ${dialect.isOneOf('bucket', parameters.add(JSON.stringify(summed)), 'bigint')}
+       AND ${condition(SUM_COLUMNS, parameters)}`
+  return [
+    ...(summed.length > 0 ? [buckets()] : []),
+    ...splits.flatMap(({ hour, split }) =>
+      loggedEvents(snapshot, split)(parameters, TURNED_AWAY_EVENTS).map(
         ({ where }) =>
           `SELECT ${hour} AS at, ${EVENT_ROW} FROM ${dialect.table('rate_limit_event')}
-           WHERE ${where} AND ${query.condition(EVENT_COLUMNS, parameters)}`,
+           WHERE ${where} AND ${condition(EVENT_COLUMNS, parameters)}`,
       ),
-    ]
-  })
-  if (rows.length === 0) return Promise.resolve([])
-  return snapshot.query<Row>(
-    `SELECT ${query.select} FROM (${rows.join(' UNION ALL ')}) AS rows ${query.end}`,
-    parameters.values,
-  )
+    ),
+  ]
 }
 
 /** Reads the refusals that pass one of some conditions, which no row may pass twice, by hour or by minute. */

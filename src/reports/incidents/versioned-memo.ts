@@ -15,15 +15,6 @@ export class VersionedMemo<Key, Value> {
     for (const each of this.#kept.keys()) if (this.#kept.size > MAX_ENTRIES) this.#kept.delete(each)
   }
 
-  /** Returns what is known of a version, or reads it. */
-  async read(key: Key, version: string, read: () => Promise<Value>): Promise<Value> {
-    const known = this.get(key, version)
-    if (known !== undefined) return known
-    const value = await read()
-    this.set(key, version, value)
-    return value
-  }
-
   clear(): void {
     this.#kept.clear()
   }
