@@ -1,4 +1,4 @@
-/** Who may use the API: the bearer of a token, or whom the host's `authorize` knows. */
+/** The guard of the API: the bearer of a token may use it, or whom the host's `authorize` knows. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Internals } from '../../plugin/internals.js'
 import { createCrossSiteGuard } from '../shell/same-site.js'
@@ -17,9 +17,9 @@ const SAFE = ['GET', 'HEAD']
 const UNNAMED = 'staff'
 
 export interface ApiGuardOptions {
-  /** Undefined where tokens are off. */
+  /** The tokens; undefined where they are off. */
   readonly tokens: Tokens | undefined
-  /** Undefined without `authorize`. */
+  /** The host's check; undefined without `authorize`. */
   readonly authorize: FindMember | undefined
 }
 
@@ -37,7 +37,7 @@ export function createApiGuard(internals: Internals, { tokens, authorize }: ApiG
     }
     const member = await authorize?.(request)
     if (member === undefined) return refuseStranger(request, reply, bearer)
-    // What the host knows a browser by, it may send for a page of another site.
+    // A browser may send for a page of another site by what the host knows it.
     if (!SAFE.includes(request.method)) await refuseCrossSite(request, reply)
     noteMember(request, named(member))
   }

@@ -37,7 +37,7 @@ async function registerWithApi(app: FastifyInstance, options: ApiOptions): Promi
   if (!takesTokens && authorize === undefined) {
     app.log.warn('apiPlugin takes no tokens and has no authorize: it refuses every request')
   }
-  // Only apps with an API load the validator, and what the API answers.
+  // The validator and the reports are loaded only by apps with an API.
   const [{ registerApi }, { Tokens }] = await Promise.all([import('./register-routes.js'), import('./token-table.js')])
   const tokens = takesTokens ? new Tokens(internals.database) : undefined
   if (tokens !== undefined) {

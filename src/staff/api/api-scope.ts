@@ -1,4 +1,4 @@
-/** What the routes of the API share. */
+/** The code that the routes of the API share. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type {
   FastifyBaseLogger,
@@ -28,7 +28,7 @@ export type ApiScope = FastifyInstance<
   SchemaTypes
 >
 
-/** What the routes work with. */
+/** The dependencies of the routes. */
 export interface ApiContext {
   readonly internals: Internals
   readonly limits: SmartRateLimit

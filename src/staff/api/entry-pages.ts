@@ -13,7 +13,7 @@ import { DEFAULT_LIMIT, type StoredOverride } from './entry-schemas.js'
 /** A page of a list. */
 export interface Page<Item> {
   readonly items: readonly Item[]
-  /** Null at the end. */
+  /** The cursor of the next page; null at the end. */
   readonly nextCursor: string | null
 }
 
@@ -41,12 +41,12 @@ export function toPage<Item>(
 
 const RulePosition = Type.Tuple([PositionNumber, PositionText])
 
-/** How long a page is kept: a restored backup may have other rules of the same revision. */
+/** The time for which a page is kept: a restored backup may have other rules of the same revision. */
 const KEPT_MS = MINUTE_MS
 
 /** A page as it was answered. */
 interface KeptPage {
-  readonly asked: string
+  readonly pageKey: string
   readonly revision: number
   readonly readAtMs: number
   readonly text: string
@@ -67,16 +67,16 @@ export class RulePages {
   async read({ limit = DEFAULT_LIMIT, cursor }: PageOptions): Promise<string> {
     const { dialect, query } = this.#database
     const after = cursor === undefined ? undefined : parseCursor('rules', RulePosition, cursor)
-    const asked = `${limit} ${cursor}`
+    const pageKey = `${limit} ${cursor}`
     const readAtMs = this.#clock.now()
-    const kept = this.#keptFor(asked, readAtMs)
+    const kept = this.#keptFor(pageKey, readAtMs)
     const name = dialect.bytewise('name')
     const where =
       after === undefined
         ? ''
         : `WHERE priority < ${dialect.whole('$3')} OR (priority = ${dialect.whole('$3')} AND ${name} > $4)`
     const entries = entriesAsJson(RULES, dialect, `${where} ORDER BY ${RULES.order(dialect)} LIMIT $2`)
-    // In one statement: the rules are those of the revision.
+    // The query is one statement: the rules are those of the revision.
     const [row] = await query<{ revision: number | null; entries: string | null }>(
       `SELECT revision, CASE WHEN revision = $1 THEN NULL ELSE ${entries} END AS entries
        FROM (SELECT (${revisionSql('rules', dialect)}) AS revision) AS current`,
@@ -86,13 +86,13 @@ export class RulePages {
     if (kept !== undefined && revision === kept.revision) return kept.text
     const rules = parseEntries(RULES, row?.entries).map(({ entry }) => entry)
     const text = JSON.stringify(toPage('rules', rules, limit, (rule) => [rule.priority, rule.name]))
-    this.#kept = revision === null ? undefined : { asked, revision, readAtMs, text }
+    this.#kept = revision === null ? undefined : { pageKey, revision, readAtMs, text }
     return text
   }
 
-  #keptFor(asked: string, nowMs: number): KeptPage | undefined {
+  #keptFor(pageKey: string, nowMs: number): KeptPage | undefined {
     const kept = this.#kept
-    if (kept?.asked !== asked) return undefined
+    if (kept?.pageKey !== pageKey) return undefined
     return nowMs >= kept.readAtMs && nowMs < kept.readAtMs + KEPT_MS ? kept : undefined
   }
 }

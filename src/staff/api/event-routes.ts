@@ -53,7 +53,7 @@ export function addEventRoutes(app: ApiScope, { internals }: ApiContext): void {
   )
 }
 
-/** In one order, whatever that of the query. */
+/** The filters in one order, whatever that of the query. */
 const FILTERS = ['key', 'client', 'policy', 'outcome', 'allowed', 'path', 'method', 'sinceMs', 'untilMs']
 
 function toEvent({ timestampMs, allowed, id, ...event }: ListedEvent) {

@@ -19,7 +19,7 @@ export type InputPart = 'path' | 'query' | 'header' | 'body'
 
 export interface WrongField {
   readonly in: InputPart
-  /** Such as `rate`, or `rules[3].rate`; empty for all of the part. */
+  /** The name of the field, such as `rate`, or `rules[3].rate`; empty for all of the part. */
   readonly field: string
   readonly detail: string
 }

@@ -48,7 +48,7 @@ export async function registerApi(app: FastifyInstance, internals: Internals, gu
   app.addHook('onRoute', nameOutages)
   const methods = collectMethods(app)
   const scope = app.withTypeProvider<SchemaTypes>()
-  // In the order of the document.
+  // The routes are added in the order of the document.
   addRuleRoutes(scope, context)
   addOverrideRoutes(scope, context)
   addHistoryRoutes(scope, context)
@@ -80,7 +80,7 @@ function collectMethods(app: FastifyInstance): ReadonlyMap<string, readonly stri
 /** Answers other methods and addresses below the mount, to those with a role. */
 function addRefusals(app: FastifyInstance, routes: readonly (readonly [url: string, methods: readonly string[]])[]) {
   for (const [url] of routes) {
-    // Also those of a wildcard: a rule may be named like the address of another route.
+    // The methods include those of a wildcard: a rule may be named like the address of another route.
     const methods = routes.flatMap(([each, taken]) => (covers(each, url) ? taken : []))
     const others = app.supportedMethods.filter((method) => !methods.includes(method))
     // A longer address must not reach the wildcard of a shorter one.

@@ -27,7 +27,7 @@ export interface StoredToken {
 export interface NewToken {
   readonly name: string
   readonly role: string
-  /** Null for a token without end. */
+  /** The end of the token; null where it has none. */
   readonly expiresAtMs: number | null
 }
 
@@ -177,7 +177,7 @@ export class Tokens {
     const { dialect } = this.#database
     const write = this.#database
       .execute(
-        // Of several processes one writes it.
+        // The update is written by one of several processes.
         `UPDATE ${dialect.table(TABLE)} SET last_used_at = ${dialect.fromMs('$1')}
          WHERE name = $2 AND (last_used_at IS NULL OR last_used_at <= ${dialect.fromMs('$3')} OR last_used_at > ${dialect.fromMs('$4')})`,
         [nowMs, name, nowMs - USE_INTERVAL_MS, latestStartMs(nowMs)],

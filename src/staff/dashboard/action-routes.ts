@@ -14,15 +14,15 @@ import { endOverride, parseEnd, parseSeen, type SeenOverrides, whyInvalid, write
 import { firstWords, inForceWords } from './override-words.js'
 import { readClientView } from './requested-view.js'
 
-/** What every form says. */
+/** The content that every form has. */
 interface ActionForm {
   readonly client: string
-  /** What the page showed; of a form that ends one, the one alone. */
+  /** The overrides that the page showed; of a form that ends one, the one alone. */
   readonly seen: SeenOverrides
   field(name: string): string
 }
 
-/** What came of an action, in words. */
+/** The result of an action, in words. */
 interface Result {
   readonly succeeded: boolean
   readonly text: string
@@ -34,7 +34,7 @@ const InvalidFormError = createError('FST_RATE_LIMIT_INVALID_FORM', 'This is no 
 
 /** The value of a button that sends what is typed beside it. */
 const TYPED = 'typed'
-/** What the page shows again where an action failed. */
+/** The fields that the page shows again where an action failed. */
 const TYPED_FIELDS = ['length', 'rate', 'note', 'keep']
 
 const CHANGED: Result = {
@@ -102,8 +102,8 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
     return privacy?.isShortened(client) ? `, with all addresses of ${client.slice('ip:'.length)}` : ''
   }
 
-  async function end({ client, seen: { own } }: ActionForm): Promise<Result> {
-    const isEnded = own !== undefined && (await endOverride(database, own, clock.now()))
+  async function end({ client, seen: { primary } }: ActionForm): Promise<Result> {
+    const isEnded = primary !== undefined && (await endOverride(database, primary, clock.now()))
     if (!isEnded) return CHANGED
     const left = findInForce(overrideFor, client)
     const now = left === undefined ? 'the limits apply again' : inForceWords(left)
@@ -114,7 +114,7 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
     return async function act(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
       const form = readForm(request.body)
       const result = await actAs(request, 'writeOverrides', () => explained(action(form)))
-      // Each action has a form with fields of its own.
+      // The actions have forms with fields of their own.
       const sent = TYPED_FIELDS.filter((name) => request.body?.has(name))
       const typed = result.succeeded ? [] : sent.map((name) => [name, form.field(name)])
       leaveNotice(request, reply, form.client, { ...result, typed: Object.fromEntries(typed) })
@@ -139,9 +139,9 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
 function readForm(body: StaffForm): ActionForm {
   const field = (name: string) => body?.get(name) ?? ''
   const client = overrideClientFor(field('client'))
-  const [own, beside] = [parseSeen(field('seen')), parseSeen(field('beside'))]
-  if (client === undefined || own === null || beside === null) throw new InvalidFormError()
-  return { client, seen: { own, beside }, field }
+  const [primary, beside] = [parseSeen(field('seen')), parseSeen(field('beside'))]
+  if (client === undefined || primary === null || beside === null) throw new InvalidFormError()
+  return { client, seen: { primary, beside }, field }
 }
 
 /** Turns the refusal of an invalid override into words. */

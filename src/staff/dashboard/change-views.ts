@@ -35,7 +35,7 @@ export function changeViews(changes: readonly RecentChange[]): ChangeView[] {
   })
 }
 
-/** What came of a change, in equal times before and after it. */
+/** The effect of a change, in equal times before and after it. */
 export interface EffectView extends Moment {
   /** The rule, or the client of the override. */
   readonly name: string

@@ -17,7 +17,9 @@ export interface Chart {
   readonly bars: readonly ChartBar[]
   /** The length of a bar, in milliseconds. */
   readonly bar_ms: number
-  /** What the labels are made of; undefined for bars of whole days, which are days in UTC for every reader. */
+  /**
+   * The axis of which the labels are made; undefined for bars of whole days, which are days in UTC for every reader.
+   */
   readonly axis: TimeAxis | undefined
   /** The oldest first. */
   readonly marks: readonly ChartMark[]
@@ -28,7 +30,7 @@ export interface Chart {
 interface ChartBar {
   readonly x: number
   readonly width: number
-  /** From the bottom up; `y` is a part's upper end. */
+  /** The segments from the bottom up; `y` is the upper end of one. */
   readonly segments: readonly (StackSegment & { readonly y: number })[]
   /** The time of the bar, in UTC. */
   readonly time: string
@@ -36,7 +38,7 @@ interface ChartBar {
   readonly iso: string
   /** The page of what is in the bar; undefined where there is none. */
   readonly href: string | undefined
-  /** Whether it has the present, and grows. */
+  /** Whether the bar has the present, and grows. */
   readonly so_far: boolean
   readonly requests: string
   readonly blocked: string
@@ -61,12 +63,12 @@ export interface MarkedChange {
   readonly href: string | undefined
 }
 
-/** How a chart is drawn. */
+/** The options of drawing a chart. */
 export interface ChartOptions {
   /** Whether the blocked share is meaningful. */
   readonly rates: boolean
   readonly changes?: readonly MarkedChange[]
-  /** What is drawn; the description and the table have all. */
+  /** The series that are drawn; the description and the table have all. */
   readonly series?: readonly Series[]
   /** Whether the window has ended: otherwise its last bar has the present. */
   readonly hasEnded?: boolean
@@ -264,7 +266,7 @@ const LEAST_HEIGHT = 8
 export interface Sparkline {
   readonly columns: number
   readonly over_limit: string
-  /** On top of the others; empty without denials. */
+  /** The denied requests on top of the others; empty without denials. */
   readonly denied: string
   /** Describes the chart in words. */
   readonly description: string
@@ -276,7 +278,7 @@ export function drawSparkline({ bar_ms, bars }: RefusedOverTime): Sparkline {
   const heightOf = (count: number) => (count === 0 ? 0 : Math.max(LEAST_HEIGHT, (100 * count) / most))
   const drawn = bars.map(({ over_limit, denied }, index) => {
     const [over, above] = [heightOf(over_limit), heightOf(denied)]
-    // What the least heights add must not leave the box.
+    // The height that the least heights add must not leave the box.
     const scale = Math.min(1, 100 / (over + above))
     return {
       over_limit: column(index, 0, over * scale),

@@ -13,15 +13,18 @@ import { backTo, keptFields, type View } from './links.js'
 import { EVERY_PATH, FOR_EVER } from './override-actions.js'
 import { inForceWords } from './override-words.js'
 
-/** What the page of an address, a network or a user offers. */
+/** The actions that the page of an address, a network or a user offers. */
 export interface Offer {
   /** The override for all its paths that is in force, which an action replaces. */
-  readonly own: ClientOverride | undefined
+  readonly primary: ClientOverride | undefined
   /** The block beside it. */
   readonly beside: ClientOverride | undefined
   /** A block of a network around it, or an exemption, which goes before a rate. */
   readonly first: ClientOverride | undefined
-  /** What is raised: its override, or a rate below which no limit is that it meets; undefined where that is not known. */
+  /**
+   * The rate that is raised: of its override, or one below which no limit is that it meets; undefined where that is not
+   * known.
+   */
   readonly from: RaisedFrom | undefined
   /** The rates of `Raise`. */
   readonly raises: readonly { readonly name: string; readonly rate: string }[]
@@ -91,7 +94,7 @@ export function offerFor(
   limitNamed: (policy: string) => NamedLimit | undefined,
 ): Offer {
   const clientOverrides = overrides.filter((override) => override.client === client)
-  const own = clientOverrides.find(({ path_pattern }) => path_pattern === '')
+  const primary = clientOverrides.find(({ path_pattern }) => path_pattern === '')
   const beside = clientOverrides.find(({ path_pattern, effect }) => path_pattern === EVERY_PATH && effect === 'deny')
   const around = overrides.filter((override) => override.client !== client)
   const everywhere = around.filter(({ path_pattern }) => path_pattern === '' || path_pattern === EVERY_PATH)
@@ -99,10 +102,10 @@ export function offerFor(
     everywhere.filter((clientOverrides) => clientOverrides.effect === effect),
   )[0]
   const from =
-    own !== undefined && hasRate(own)
-      ? { rate: own.effect, algorithm: own.algorithm, words: 'its override' }
+    primary !== undefined && hasRate(primary)
+      ? { rate: primary.effect, algorithm: primary.algorithm, words: 'its override' }
       : mostGenerous(by_policy, around.filter(hasRate), limitNamed)
-  return { own, beside, first, from, raises: from === undefined ? [] : raisesOf(from.rate) }
+  return { primary, beside, first, from, raises: from === undefined ? [] : raisesOf(from.rate) }
 }
 
 function hasRate({ effect }: ClientOverride): boolean {
@@ -133,7 +136,7 @@ function mostGenerous(
       algorithm: clientOverrides.algorithm,
     })),
   ]
-  // No rate is as much as requests in progress, which are counted over no time.
+  // A rate is never as much as requests in progress, which are counted over no time.
   if (limits.some(({ algorithm }) => algorithm === 'concurrency')) return undefined
   try {
     const rate = generousRate(limits.map((limit) => limit.rate))
@@ -169,7 +172,7 @@ function raisesOf(text: string): Offer['raises'] {
 const QUICK_BLOCK = { value: '2h', name: '2 h' }
 
 export interface QuickActions {
-  /** What is in force for it, in words; a block is offered only where nothing is. */
+  /** The override in force for it, in words; a block is offered only where nothing is. */
   readonly state?: string
   readonly block?: {
     readonly token: string

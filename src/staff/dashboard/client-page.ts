@@ -28,16 +28,16 @@ import { foundClients } from './search-page.js'
 import { stackOutcomes, toOutcomes } from './stack.js'
 import { refusedChoices, shownSeries, timeSelector, toggleSeries } from './time-selector.js'
 
-/** What the page of a client shows beside its report. */
+/** The parts of the page of a client beside its report. */
 interface ClientPageParts {
   readonly view: ClientView
-  /** How long no newer report will be read for pages that follow. */
+  /** The time for which no newer report will be read for pages that follow. */
   readonly freshForMs: number
-  /** Whether it is the network that the log has instead of the addresses of its clients. */
+  /** Whether the client is the network that the log has instead of the addresses of its clients. */
   readonly isShortened: boolean
   readonly rateNamed: (policy: string) => string | undefined
   readonly offer: Offer
-  /** Who looks at the page, where that name may act, and the token of the forms. */
+  /** The member of staff who looks at the page, where that name may act, and the token of the forms. */
   readonly acting: { readonly actor: string; readonly token: string } | undefined
   readonly notice: Notice | undefined
   /** Whether overrides have an effect on this server. */
@@ -154,14 +154,14 @@ function actions(
   fields: readonly { readonly name: string; readonly value: string }[],
   token: string,
 ) {
-  const { own, beside, first, from, raises } = offer
-  const inForce = beside ?? own
+  const { primary, beside, first, from, raises } = offer
+  const inForce = beside ?? primary
   const typed = notice?.typed ?? {}
   return {
     token,
     client,
     fields,
-    seen: spellSeen(own),
+    seen: spellSeen(primary),
     beside: spellSeen(beside),
     algorithm: from?.algorithm ?? 'fixed_window',
     changes: inForce !== undefined,
@@ -203,7 +203,7 @@ function policies(
       policy: visible(each.policy),
       href: rulePages.get(each.policy),
       rate: rate === undefined ? '' : visible(rate),
-      // Each client of a network has its own, and where all was denied none.
+      // A network's clients each have their own, and where all was denied none.
       standing:
         members.length > 0 && each.denied < each.requests ? '' : now === undefined ? standingThen(each) : usedNow(now),
       last_seen: now === undefined ? seenAt(each.last_seen) : undefined,

@@ -24,9 +24,9 @@ import { findRulePages } from './rules/rule-links.js'
 import { searchContext } from './search-page.js'
 import { SharedReports } from './shared-reports.js'
 
-/** How many of the overrides in force are compared with the time before them. */
+/** The number of overrides in force that are compared with the time before them. */
 const MAX_EFFECTS = 3
-/** How many clients are listed where nothing is searched for. */
+/** The number of clients that are listed where nothing is searched for. */
 const MAX_LISTED = 20
 
 const MissingClientError = createError('FST_RATE_LIMIT_MISSING_CLIENT', 'missing ?client= parameter', 400)
@@ -54,7 +54,7 @@ export function registerClientRoutes({ app, internals, pages, read }: PageRoutes
     const isOne = members.length === 0 && !isShortened(detail) && !hasEnded(view.window, clock.now())
     return {
       detail,
-      // Before the limits are named: it brings the rules in force up to date.
+      // The standings are read before the limits are named: that brings the rules in force up to date.
       standings: isOne ? await presentStandings(detail, limits.explain) : new Map(),
       members,
       effects: await readEffects(detail),
@@ -129,19 +129,19 @@ export function registerClientRoutes({ app, internals, pages, read }: PageRoutes
       const busiest = await read(topClients({ ...window, limit: MAX_LISTED, by: 'requests' }))
       return pages.send(reply, 'search-results', searchContext(text, busiest, kept, clock.now()))
     }
-    const found = await known(text, await read(findClients({ text, ...window })), window)
+    const found = await meantClients(text, await read(findClients({ text, ...window })), window)
     const [only] = found
     if (only !== undefined && found.length === 1) return reply.redirect(clientHref(only.client, window, back), 303)
     return pages.send(reply, 'search-results', searchContext(text, found, kept, clock.now()))
   }
 
   /** Returns those that are meant: not those that the text spells, but nothing is known of, since a word may be anything. */
-  async function known(
+  async function meantClients(
     text: string,
     found: readonly FoundClient[],
     window: ReportWindow,
   ): Promise<readonly FoundClient[]> {
-    // Its page lists the clients in it, and can block all of them.
+    // The page of a network lists the clients in it, and can block all of them.
     const network = found.find(({ client, is_exact }) => is_exact && isNetwork(client))
     if (network !== undefined) return [network]
     const active = found.filter(({ requests }) => requests > 0)

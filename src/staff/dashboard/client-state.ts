@@ -1,13 +1,13 @@
 import { SECOND_MS } from '../../ground/time/clock.js'
 import type { ExplainedLimit, ExplainOptions, Explanation } from '../../http/explain/explain.js'
 import type { ClientEffect } from '../../reports/change-effects.js'
-/** What is in force for a client, and what was. */
+/** The overrides in force for a client, and those before. */
 import type { ClientCounts } from '../../reports/client-counts.js'
 import type { ClientDetail } from '../../reports/client-detail.js'
 import type { ClientOverride } from '../../reports/client-overrides.js'
 import type { FoundClient } from '../../reports/find-clients.js'
 import { describeChange } from './changes/change-sentence.js'
-import { actorText, SOURCES } from './changes/changes-page.js'
+import { SOURCES } from './changes/changes-page.js'
 import { formatCount, spanWords, toMoment, visible } from './format.js'
 import { EVERY_PATH, spellSeen } from './override-actions.js'
 import { actorWords, effectWords, endWords, isBan } from './override-words.js'
@@ -15,17 +15,17 @@ import type { RulePageLinks } from './rules/rule-links.js'
 import { toOutcomes } from './stack.js'
 import { trialFor } from './trials.js'
 
-/** What the pages of a client share while they follow. */
+/** The report that the pages of a client share while they follow. */
 export interface ClientReport {
   readonly detail: ClientDetail
   readonly standings: ReadonlyMap<string, ExplainedLimit>
   /** The clients in it, where it is a network. */
   readonly members: readonly FoundClient[]
-  /** What came of the overrides in force, by their ids. */
+  /** The effects of the overrides in force, by their ids. */
   readonly effects: ReadonlyMap<number, ClientEffect>
-  /** Of the rules that it met. */
+  /** The pages of the rules that it met. */
   readonly rulePages: RulePageLinks
-  /** When it was read. */
+  /** The time when it was read. */
   readonly nowMs: number
 }
 
@@ -41,12 +41,12 @@ export function overridesInForce(
       id: override.id,
       effect: effectWords(override.effect),
       tone: override.effect === 'deny' ? 'denied' : 'allowed',
-      // One of a network concerns others too.
+      // An override of a network concerns others too.
       of: override.client === client ? '' : visible(override.client),
       path: override.path_pattern === EVERY_PATH ? '' : visible(override.path_pattern),
       waits: override.effect !== 'deny' && overrides.some(isBlock),
       until: endWords(override.expires_at === null ? null : Date.parse(override.expires_at)),
-      who: actorWords(override.actor),
+      who: actorWords(override.actor, 'by'),
       since: toMoment(Date.parse(override.updated_at)),
       note: visible(override.note),
       used: override.client === client && override.path_pattern === '' ? usedNow(standings.get('override')) : '',
@@ -100,7 +100,7 @@ export function changesOf({ client, history }: ClientDetail) {
     ...toMoment(change.changedAt.getTime()),
     words: describeChange(change).sentence,
     of: change.name === client ? '' : visible(change.name),
-    who: actorText(change.actor),
+    who: actorWords(change.actor, 'subject'),
     source: `from ${SOURCES[change.source]}`,
     note: visible(noteOf(change)),
   }))

@@ -34,7 +34,7 @@ export function clientList(report: DashboardReport, view: View, quickActions: Qu
       : [],
     by_requests: by === 'requests',
     is_grouped: group === 'network',
-    // Whoever filters by a client has chosen it.
+    // A reader who filters by a client has chosen it.
     rows: (view.filter.key === undefined ? groupNeighbours(top_clients, by) : top_clients.map(toRow)).map(
       (row, index) => ({
         rank: index + 1,

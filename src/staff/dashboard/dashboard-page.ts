@@ -43,12 +43,12 @@ import type { Outcome } from './stack.js'
 import { summary } from './summary.js'
 import { refusedChoices, shownSeries, timeSelector, toggleSeries } from './time-selector.js'
 
-/** What a page shows, and where it leads. */
+/** The content of a page, and where it leads. */
 export interface Shown {
   readonly view: RequestedView
   /** Whether who sees the page may make rules. */
   readonly mayMakeRules: boolean
-  /** How long no newer report will be read for pages that follow. */
+  /** The time for which no newer report will be read for pages that follow. */
   readonly freshForMs: number
   readonly quickActions: (client: string) => QuickActions
   /** Whether clients can be grouped by network. */

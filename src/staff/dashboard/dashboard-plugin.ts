@@ -27,7 +27,7 @@ async function registerPages(app: FastifyInstance, options: DashboardOptions): P
   if (staff === undefined && isStaff === undefined) {
     app.log.warn('dashboardPlugin has neither staff nor isStaff: it refuses every request')
   }
-  // Only apps with pages load the template engine, and what the pages show.
+  // The template engine and the contents of pages are loaded only by apps with pages.
   const { registerDashboard } = await import('./register-dashboard.js')
   await registerDashboard(app, internals, options)
 }

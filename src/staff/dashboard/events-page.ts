@@ -17,7 +17,7 @@ export const EVENT_FIELDS = ['client', 'rule', 'path', 'method', 'outcome', 'sin
 export type EventField = (typeof EVENT_FIELDS)[number]
 export type EventFields = Readonly<Record<EventField, string>>
 
-/** What is wrong with the fields; a sentence each. */
+/** The errors of the fields; a sentence each. */
 export type FieldErrors = Readonly<Partial<Record<EventField, string>>>
 
 const OUTCOME_TEXTS: Readonly<Record<SearchedOutcome, string>> = {
@@ -39,12 +39,12 @@ const LABELS: Readonly<Record<EventField, string>> = {
   until: 'Until',
 }
 
-/** What the page of events shows. */
+/** The content of the page of events. */
 export interface ShownEvents {
   readonly fields: EventFields
   readonly errors: FieldErrors
   readonly search: EventSearch
-  /** Undefined where a field is wrong. */
+  /** The events; undefined where a field is wrong. */
   readonly found: FoundEvents | undefined
   /** The position from which the page was read; undefined at the newest events. */
   readonly from: { readonly position: EventPosition; readonly direction: 'older' | 'newer' } | undefined
@@ -60,11 +60,11 @@ export function eventSearchHref(
   kept: KeptView,
   cursor: readonly [string, string][] = [],
 ): string {
-  const given = EVENT_FIELDS.flatMap((name): [string, string][] => {
+  const filled = EVENT_FIELDS.flatMap((name): [string, string][] => {
     const value = fields[name]
     return value === undefined || value === '' ? [] : [[name, value]]
   })
-  return `events.html?${new URLSearchParams([...given, ...cursor, ...keptEntries(kept)])}`
+  return `events.html?${new URLSearchParams([...filled, ...cursor, ...keptEntries(kept)])}`
 }
 
 /** Returns the times of a filter as `spell` has them, or as they were typed where they are none. */
@@ -117,8 +117,8 @@ function toClientEvent({ timestampMs, allowed, ...event }: ListedEvent) {
 }
 
 function outcomeText(outcome: string): string {
-  const known = SEARCHED_OUTCOMES.find((name) => name === outcome)
-  return known === undefined ? visible(outcome) : OUTCOME_TEXTS[known]
+  const searched = SEARCHED_OUTCOMES.find((name) => name === outcome)
+  return searched === undefined ? visible(outcome) : OUTCOME_TEXTS[searched]
 }
 
 function fieldViews(fields: EventFields, errors: FieldErrors, rules: readonly string[]) {

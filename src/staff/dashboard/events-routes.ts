@@ -21,11 +21,11 @@ export function registerEventsRoutes({ app, internals, pages, read }: PageRoutes
     const fields = readFields(field)
     const { search, errors } = toSearch(fields, clock.now())
     const isValid = Object.keys(errors).length === 0
-    const asked = isValid ? toFrom(field) : undefined
-    const first = isValid ? await read(searchEvents(search, asked, PAGE_LENGTH)) : undefined
-    // Whoever goes newer than a full page comes to the newest ones.
-    const isNewest = asked?.direction === 'newer' && first !== undefined && first.next === undefined
-    const from = isNewest ? undefined : asked
+    const requested = isValid ? toFrom(field) : undefined
+    const first = isValid ? await read(searchEvents(search, requested, PAGE_LENGTH)) : undefined
+    // A reader who goes newer than a full page comes to the newest ones.
+    const isNewest = requested?.direction === 'newer' && first !== undefined && first.next === undefined
+    const from = isNewest ? undefined : requested
     const found = isNewest ? await read(searchEvents(search, undefined, PAGE_LENGTH)) : first
     const unknown = isValid && found === undefined ? { client: UNKNOWN_CLIENT } : errors
     if (found === undefined) reply.code(400)
@@ -62,7 +62,7 @@ function readFields(field: (name: string) => string): EventFields {
 }
 
 function toSearch(fields: EventFields, nowMs: number): { readonly search: EventSearch; readonly errors: FieldErrors } {
-  const given = (text: string) => text || undefined
+  const optional = (text: string) => text || undefined
   const outcome = SEARCHED_OUTCOMES.find((name) => name === fields.outcome)
   const sinceMs = parseTime(fields.since, nowMs)
   const isOpen = fields.until === '' || fields.until === 'now'
@@ -71,10 +71,10 @@ function toSearch(fields: EventFields, nowMs: number): { readonly search: EventS
   const isOutcome = fields.outcome === '' || outcome !== undefined
   return {
     search: {
-      client: given(fields.client),
-      rule: given(fields.rule),
-      path: given(fields.path),
-      method: given(fields.method),
+      client: optional(fields.client),
+      rule: optional(fields.rule),
+      path: optional(fields.path),
+      method: optional(fields.method),
       outcome,
       sinceMs,
       untilMs,

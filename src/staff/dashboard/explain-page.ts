@@ -19,7 +19,7 @@ export type LoggedRequest = { readonly event: ListedEvent; readonly policy: Poli
 const MISSING =
   'The log does not have that event: it was deleted since, or there never was one. What it was decided by cannot be told.'
 
-/** What the page shows beside the form: an explanation, or why there is none. */
+/** The part of the page beside the form: an explanation, or why there is none. */
 export type Explained = { readonly explanation: Explanation } | { readonly problem: string } | undefined
 
 /**
@@ -104,7 +104,7 @@ function decisionSentence({ decided_by, limits }: Explanation): string {
   const decides = `Decided by ${visible(decided_by)}.`
   const decider = limits.find(({ policy, applies }) => applies && policy === decided_by)
   if (decider === undefined) return decides
-  // What has no rate denies everything or lets it through, and says so.
+  // A decider without a rate denies everything or lets it through, and says so.
   if (decider.remaining === null) return decider.rate === null ? `${decides} ${visible(decider.why)}` : decides
   const used = standing(decider)
   return decider.remaining > 0

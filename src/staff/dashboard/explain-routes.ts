@@ -28,10 +28,10 @@ export function registerExplainRoutes({ app, internals, pages, read }: PageRoute
     const logged = await findLogged(field)
     const event = logged !== undefined && 'event' in logged ? logged.event : undefined
     const trial = event === undefined || !isIdAlone(field) ? requestedTrial(request) : trialOf(event)
-    const given = trial.path === '' ? undefined : await fromDatabase(explain(trial))
+    const answer = trial.path === '' ? undefined : await fromDatabase(explain(trial))
     // A path that was cut within a character is one that no router takes.
-    const isCut = event?.path.length === MAX_PATH_LENGTH && given !== undefined && 'problem' in given
-    const explained = isCut ? { problem: CUT_PATH } : given
+    const isCut = event?.path.length === MAX_PATH_LENGTH && answer !== undefined && 'problem' in answer
+    const explained = isCut ? { problem: CUT_PATH } : answer
     if (explained !== undefined && 'problem' in explained && !isCut) reply.code(400)
     const limits = explained !== undefined && 'explanation' in explained ? explained.explanation.limits : []
     const rulePages = await findRulePages(
@@ -54,8 +54,8 @@ export function registerExplainRoutes({ app, internals, pages, read }: PageRoute
     return isTold ? { event, policy: await read(policyThen(event)) } : undefined
   }
 
-  async function explain({ method, path, ip, user, ...given }: RequestedTrial): Promise<Explained> {
-    const headers = parseHeaders(given.headers)
+  async function explain({ method, path, ip, user, ...trial }: RequestedTrial): Promise<Explained> {
+    const headers = parseHeaders(trial.headers)
     if (typeof headers === 'string') return { problem: headers }
     try {
       const who = { ...(ip !== '' && { ip }), ...(user !== '' && { user }) }

@@ -1,4 +1,4 @@
-/** Which of several rates lets a client do the most. */
+/** Decides which of several rates lets a client do the most. */
 import type { Window } from '../../limiter/algorithm.js'
 import { MONTH_MS } from '../../limiter/period.js'
 import { MAX_COUNT, MAX_WINDOWS, parseRate, type Rate, toRateText } from '../../limiter/rate.js'

@@ -20,15 +20,15 @@ export const SERIES = ['over_limit', 'would_be', 'denied', 'allowed'] as const
 
 export type Series = (typeof SERIES)[number]
 
-/** What a page shows of its report. */
+/** The parts of its report that a page shows. */
 export interface Display {
   /** The series of the chart; undefined for all of them, or all refusals. */
   readonly show?: readonly Series[] | undefined
-  /** Whether tables list only what was refused, the most first. */
+  /** Whether tables list only refusals, the most first. */
   readonly onlyRefused?: boolean | undefined
 }
 
-/** What a dashboard shows, as its address says. */
+/** The view of a dashboard, as its address says. */
 export interface View extends Display {
   readonly window: ReportWindow
   readonly filter: ReportFilter
@@ -169,8 +169,8 @@ interface LoggedRequest {
 /** Returns the page that explains a request, and with `event`, its id, begins with what became of it. */
 export function explainHref(request: LoggedRequest, { window, back }: KeptView, event?: number): string {
   const fields: [string, string][] = [...trialFields(request), ['event', String(event ?? '')]]
-  const given = fields.filter(([, value]) => value !== '')
-  return `explain.html?${new URLSearchParams([...given, ...clientFields(window, back)])}`
+  const filled = fields.filter(([, value]) => value !== '')
+  return `explain.html?${new URLSearchParams([...filled, ...clientFields(window, back)])}`
 }
 
 /** Returns a request as the fields of the form that explains it. */
@@ -187,8 +187,8 @@ export function trialFields({ method, path, client }: LoggedRequest): [name: str
 
 /** Returns the form of a new rule, with fields filled in. */
 export function newRuleHref(fields: Readonly<Record<string, string>> = {}): string {
-  const given = new URLSearchParams(fields).toString()
-  return given === '' ? 'rule.html' : `rule.html?${given}`
+  const query = new URLSearchParams(fields).toString()
+  return query === '' ? 'rule.html' : `rule.html?${query}`
 }
 
 /** Returns the page of a rule, for those who may not change it too. */
@@ -217,7 +217,7 @@ export function clientsCsvHref(window: ReportWindow, { by }: Listing): string {
   return `clients.csv?${new URLSearchParams([...windowFields(window), ...viewEntries({ listing, live: undefined })])}`
 }
 
-/** Of the last days the CSV of keys has whole ones, as the seed's. */
+/** The CSV of keys has whole days of the last ones, as the seed's. */
 export function offendersCsvHref(window: ReportWindow): string {
   const exported = window.since === undefined ? { days: Math.max(1, window.days) } : window
   return `offenders.csv?${new URLSearchParams(windowFields(exported))}`
@@ -248,7 +248,7 @@ export function following(live: Following, freshForMs: number, hrefFor: (live: F
   }
 }
 
-/** What a list of events is limited to; an undefined field excludes none. */
+/** The filter of a list of events; an undefined field excludes none. */
 export interface EventsFilter {
   readonly client?: string | undefined
   readonly network?: string | undefined

@@ -17,7 +17,7 @@ import type { RequestedWindow } from './requested-view.js'
 import { summary } from './summary.js'
 import { timeSelector } from './time-selector.js'
 
-/** What the page of a key leads to. */
+/** The links of the page of a key. */
 interface OffenderLinks {
   /** The page of its events. */
   readonly events: string

@@ -1,4 +1,4 @@
-/** What staff do about a client on its page: each writes one override for all its paths, or ends one. */
+/** The actions of staff about a client on its page: each writes one override for all its paths, or ends one. */
 
 import type { Database } from '../../database/database.js'
 import type { SqlWork } from '../../database/dialect.js'
@@ -14,20 +14,20 @@ interface SeenOverride {
   readonly updatedAt: Date
 }
 
-/** What the page showed for all paths of a client. */
+/** The overrides that the page showed for all paths of a client. */
 export interface SeenOverrides {
   /** The override with an empty path pattern; undefined where there was none. */
-  readonly own: SeenOverride | undefined
+  readonly primary: SeenOverride | undefined
   /** The block beside it. */
   readonly beside: SeenOverride | undefined
 }
 
 interface OverrideWish {
-  /** As overrides spell it. */
+  /** The client as overrides spell it. */
   readonly client: string
   /** `deny`, `allow`, or a rate. */
   readonly effect: string
-  /** Of a rate. */
+  /** The algorithm of a rate. */
   readonly algorithm: string
   readonly expiresAt: Date | null
   readonly note: string
@@ -60,12 +60,12 @@ export function writeOverride(database: Database, wish: OverrideWish, nowMs: num
 }
 
 function* write(overrides: Overrides, { seen, client, ...fields }: OverrideWish, nowMs: number): SqlWork<boolean> {
-  const own = yield* findSeen(overrides, seen.own)
-  const lets = own !== undefined && own.entry.effect !== 'deny'
+  const primary = yield* findSeen(overrides, seen.primary)
+  const lets = primary !== undefined && primary.entry.effect !== 'deny'
   const isBeside = fields.effect === 'deny' && (seen.beside !== undefined || lets)
   const isWritten = isBeside
     ? yield* writeRow(overrides, { client, pathPattern: EVERY_PATH, ...fields }, seen.beside, nowMs)
-    : yield* writeRow(overrides, { client, pathPattern: '', ...fields }, seen.own, nowMs)
+    : yield* writeRow(overrides, { client, pathPattern: '', ...fields }, seen.primary, nowMs)
   if (isWritten && fields.effect !== 'deny') yield* end(overrides, seen.beside)
   return isWritten
 }

@@ -2,6 +2,9 @@ import type { InForce } from '../../plugin/internals.js'
 import type { ClientOverride } from '../../reports/client-overrides.js'
 import { formatTime, visible } from './format.js'
 
+/** The actor of a ban begins with this, before the name of its rule. */
+const RULE_PREFIX = 'rule:'
+
 /** Says what an override does: `Blocked`, `Exempt from all limits`, `Limited to 300/m`. */
 export function effectWords(effect: string): string {
   if (effect === 'deny') return 'Blocked'
@@ -23,13 +26,19 @@ export function inForceWords({ effect, expiresAtMs }: Omit<InForce, 'client'>): 
   return `${effectWords(effect)} ${endWords(expiresAtMs)}`
 }
 
-/** Says who wrote something: `by alice`, `by the rule login`; empty where that is not known. */
-export function actorWords(actor: string): string {
-  if (actor === '') return ''
-  return actor.startsWith('rule:') ? `by the rule ${visible(actor.slice('rule:'.length))}` : `by ${visible(actor)}`
+/**
+ * Says who wrote something: `alice` or `Rule login` as the subject of a sentence, `by alice` or `by the rule login` behind
+ * a verb. An actor that is not known is `Somebody`, or is not mentioned.
+ */
+export function actorWords(actor: string, form: 'subject' | 'by'): string {
+  const isSubject = form === 'subject'
+  if (actor === '') return isSubject ? 'Somebody' : ''
+  const name = visible(actor.slice(isBan({ actor }) ? RULE_PREFIX.length : 0))
+  if (isSubject) return isBan({ actor }) ? `Rule ${name}` : name
+  return isBan({ actor }) ? `by the rule ${name}` : `by ${name}`
 }
 
 /** Returns whether a rule wrote an override. */
 export function isBan({ actor }: Pick<ClientOverride, 'actor'>): boolean {
-  return actor.startsWith('rule:')
+  return actor.startsWith(RULE_PREFIX)
 }

@@ -3,7 +3,7 @@ import type { Internals } from '../../plugin/internals.js'
 import type { Report } from '../../reports/report.js'
 import type { Pages } from '../shell/pages.js'
 
-/** What pages of the dashboard are registered with. */
+/** The dependencies of pages of the dashboard. */
 export interface PageRoutes {
   /** A scope behind the guard. */
   readonly app: FastifyInstance

@@ -14,10 +14,10 @@ export function toOverrideClient(
 ): string | undefined {
   const { rule: ruleName, shown: client } = splitKey(key)
   // An address alone has no bar: others behind the address must not be blocked for one of several kinds.
-  if (clientIp !== null) return client.includes('|') ? undefined : known(`ip:${clientIp}`)
+  if (clientIp !== null) return client.includes('|') ? undefined : overrideTextFor(`ip:${clientIp}`)
   if (!client.startsWith('user:')) return undefined
   const isThatUser = userId === null ? countsByUser(ruleName) : client === `user:${userId}`
-  return isThatUser ? known(client) : undefined
+  return isThatUser ? overrideTextFor(client) : undefined
 }
 
 /** Returns the client that all events were counted for; undefined where there are several, or it is unknown. */
@@ -29,7 +29,7 @@ export function commonClient(
   return others.length === 0 ? first : undefined
 }
 
-function known(text: string): string | undefined {
+function overrideTextFor(text: string): string | undefined {
   try {
     return clientText(parseOverrideClient(text))
   } catch {

@@ -47,7 +47,7 @@ export async function registerDashboard(
 
 function navigationAt({ mounts, clock }: Internals, mount: string, canSignOut: boolean) {
   return function navigation(request: FastifyRequest, role: StaffRole): Navigation {
-    // At other addresses the relative links would be wrong.
+    // The relative links would be wrong at other addresses.
     if (!isPageRoute(request)) return NO_NAVIGATION
     const present = presentPage(request)
     const kept = keptView(request, clock.now())
@@ -69,7 +69,7 @@ function securityHeaders({ contentSecurityPolicy }: Pages) {
     reply.headers({
       'content-security-policy': contentSecurityPolicy,
       'x-content-type-options': 'nosniff',
-      // With `no-referrer`, browsers send a form's Origin as `null`, and the check for foreign forms needs it.
+      // Browsers send a form's Origin as `null` with `no-referrer`, and the check for foreign forms needs it.
       'referrer-policy': 'same-origin',
     })
   }

@@ -73,7 +73,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   const read = <Result>(report: Report<Result>) => fromDatabase(reports(report))
   const routes = { app, internals, pages, mount, read }
 
-  // It is unknown which network a pseudonym is of.
+  // The network of a pseudonym is not known.
   const hasNetworks = privacy?.addresses !== 'pseudonym'
   const shared = new SharedReports<DatedReport>(clock)
 
@@ -98,7 +98,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     const name = JSON.stringify([window, filterEntries(filter), listing, onlyRefused])
     const follows = isFollowing(request)
     const { result, freshForMs } = await shared.read(name, follows, () => readDated(view))
-    // Without rules an override has no effect.
+    // An override has no effect without rules.
     const actor = switches.useDynamicRules ? actorWith(request, 'writeOverrides') : undefined
     const token = actor === undefined ? undefined : issueFormToken(request, reply, actor)
     const quickActions = createQuickActions(internals.overrideFor, view, token)

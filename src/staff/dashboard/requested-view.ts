@@ -35,7 +35,7 @@ export function requestedView(request: FastifyRequest, hasNetworks: boolean, now
   }
 }
 
-/** What a dashboard is asked to show, with a range as it was typed. */
+/** The view that the address of a dashboard asks for, with a range as it was typed. */
 export type RequestedView = View & RequestedWindow
 
 /** Reads which series a chart shows, and whether tables have only what was refused. */
@@ -70,7 +70,7 @@ export function isFollowing(request: FastifyRequest): boolean {
   return isScript(request) || lastParameter(request, 'live') === 'on'
 }
 
-/** What the page of a client is asked to show. */
+/** The view that the address of a client's page asks for. */
 export interface ClientView extends Display, RequestedWindow {
   readonly back: Back
   readonly live: Following

@@ -1,6 +1,6 @@
 import type { Clock } from '../../ground/time/clock.js'
 
-/** How long pages that follow share a report. */
+/** The time for which pages that follow share a report. */
 const REFRESH_MS = 5_000
 /**
  * A report that takes long is shared for longer: so reading takes a thirtieth of the time at most, and with the answers
@@ -12,14 +12,14 @@ const MAX_REPORTS = 32
 
 interface Shared<Result> {
   readonly result: Promise<Result>
-  /** Both are infinite while the report is being read. */
+  /** The times are both infinite while the report is being read. */
   freshUntilMs: number
   freshForMs: number
 }
 
 interface SharedReport<Result> {
   readonly result: Result
-  /** How long no newer report will be read for pages that follow. */
+  /** The time for which no newer report will be read for pages that follow. */
   readonly freshForMs: number
 }
 
@@ -41,11 +41,11 @@ export class SharedReports<Result> {
    * @param isFollowing whether a report may be as old as pages that follow are refreshed
    */
   async read(name: string, isFollowing: boolean, read: () => Promise<Result>): Promise<SharedReport<Result>> {
-    const known = this.#shared.get(name)
-    const leftMs = (known?.freshUntilMs ?? 0) - this.#clock.now()
+    const existing = this.#shared.get(name)
+    const leftMs = (existing?.freshUntilMs ?? 0) - this.#clock.now()
     // The clock may have been set back.
-    const isFresh = known !== undefined && isFollowing && leftMs > 0 && leftMs <= known.freshForMs
-    const shared = isFresh ? known : this.#start(name, read)
+    const isFresh = existing !== undefined && isFollowing && leftMs > 0 && leftMs <= existing.freshForMs
+    const shared = isFresh ? existing : this.#start(name, read)
     const result = await shared.result
     return { result, freshForMs: Math.max(0, shared.freshUntilMs - this.#clock.now()) }
   }

@@ -14,12 +14,12 @@ export interface ShareRow {
   readonly denied: string
   readonly block_rate: string
   readonly segments: readonly StackSegment[]
-  /** What a change of a rule did; undefined where there is none. */
+  /** The effect of a change of a rule; undefined where there is none. */
   readonly effect: EffectView | undefined
 }
 
 interface ShareOptions {
-  /** What changes did, by the name of their row. */
+  /** The effects of changes, by the name of their row. */
   readonly effects?: ReadonlyMap<string, EffectView>
   /** Whether the rows are those of refusals: bars have nothing else. */
   readonly onlyRefused?: boolean | undefined

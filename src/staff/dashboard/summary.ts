@@ -85,7 +85,7 @@ function figures(now: Counts, before: Counts | undefined, onlyBlocked: boolean):
     ...(now.denied === undefined ? [] : [figure('Denied', ({ denied = 0 }) => denied, 'denied')]),
   ]
   const allowed = ({ allowed }: Counts) => allowed
-  // With `onlyBlocked`, let-through requests of the log were over a limit that does not block.
+  // The let-through requests of the log were over a limit that does not block, with `onlyBlocked`.
   if (onlyBlocked) return now.would_block === undefined ? [...refusals, figure('Let through', allowed)] : refusals
   return [
     figure('Requests', requestsOf),

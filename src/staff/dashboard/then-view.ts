@@ -3,8 +3,9 @@ import type { ListedEvent } from '../../reports/listed-events.js'
 import type { PolicyThen } from '../../reports/policy-then.js'
 import type { EntryThen } from '../../rules/history/entry-then.js'
 import { describeChange } from './changes/change-sentence.js'
-import { actorText, changeHref, changesHref, SOURCES } from './changes/changes-page.js'
+import { changeHref, changesHref, SOURCES } from './changes/changes-page.js'
 import { formatCount, toMoment, visible } from './format.js'
+import { actorWords } from './override-words.js'
 
 /** The most changes since then that the page lists; a link leads to all. */
 const MAX_CHANGES = 10
@@ -40,7 +41,7 @@ function entryView(event: ListedEvent, { entity, fields, now, since, hasLimit }:
     fields: fieldRows(entity, name, fields, now),
     changes: since.slice(-MAX_CHANGES).map((change) => ({
       ...toMoment(change.changedAt.getTime()),
-      who: actorText(change.actor),
+      who: actorWords(change.actor, 'subject'),
       source: SOURCES[change.source],
       sentence: describeChange(change).sentence,
       href: changeHref(change.id),

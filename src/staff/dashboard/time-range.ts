@@ -3,7 +3,7 @@ import { DAY_MS, HOUR_MS, LAST_MOMENT_MS, MINUTE_MS } from '../../ground/time/cl
 import { parseIsoTime } from '../../ground/time/iso-time.js'
 import type { ReportWindow, TimeRange } from '../../reports/report-window.js'
 
-/** What somebody typed for a range. */
+/** The text that somebody typed for a range. */
 export interface TypedRange {
   readonly since: string
   readonly until: string
@@ -21,7 +21,7 @@ interface RequestedRange {
 const MAX_RANGE_MS = 365 * DAY_MS
 /** The most that a range reaches ahead of the present: further ahead it reaches until now. */
 const MAX_AHEAD_MS = DAY_MS
-/** How people may write a time. */
+/** The ways in which people may write a time. */
 export const HOW_TO = '2026-11-24 14:00, 14:00, or 2h for two hours ago'
 
 /** Reads the parameters `since` and `until`, as an address or a form spells them. */

@@ -17,7 +17,7 @@ const MAX_HEADERS = 50
 const HEADER_LINE = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+)[ \t]*:[ \t]*([^\u0000-\u0008\u000a-\u001f\u007f]*)$/
 const COOKIE = 'cookie:'
 const HEADER = 'header:'
-/** What a request does not have by itself. */
+/** The fields that a request does not have by itself. */
 const NOT_SENT: ReadonlySet<string> = new Set(['route', 'key'])
 
 /** Reads lines such as `x-api-key: abc`; returns a sentence where one is none. Blank lines are left out. */

@@ -14,7 +14,7 @@ const TITLES: Readonly<Record<number, string>> = {
   429: 'Too many attempts',
   503: 'The database does not answer',
 }
-/** Where the status alone says too little. */
+/** The titles where the status alone says too little. */
 const TITLES_BY_CODE: Readonly<Record<string, string>> = {
   FST_RATE_LIMIT_CROSS_SITE: 'Nothing was changed',
   FST_RATE_LIMIT_FORM_TOKEN: 'Nothing was changed',

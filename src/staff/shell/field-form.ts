@@ -7,7 +7,7 @@ import { parseLength } from '../../limiter/rate.js'
 import { spellLength } from '../../limiter/rate-words.js'
 import { type Choice, type Field, type FieldTable, fieldEntries, type Values } from '../../rules/description.js'
 
-/** One control of `fields.hbs`. */
+/** A control of `fields.hbs`. */
 export interface FormControl {
   readonly name: string
   readonly title: string
@@ -20,7 +20,7 @@ export interface FormControl {
   /** The value in words, for those who may not change it; empty for none. */
   readonly words: string
   readonly checked: boolean
-  /** Of a `select`, or suggestions for a text. */
+  /** The options of a `select`, or suggestions for a text. */
   readonly options: readonly (Choice & { readonly selected: boolean })[]
   readonly label: string
   readonly example: string
@@ -34,7 +34,7 @@ export interface FormControl {
 export interface FormGroup {
   readonly title: string | undefined
   readonly controls: readonly FormControl[]
-  /** Whether all its fields have their defaults, and none is wrong: the form then shows the heading alone. */
+  /** Whether all fields have their defaults, and none is wrong: the form then shows the heading alone. */
   readonly folded: boolean
 }
 
@@ -105,7 +105,7 @@ function momentText(text: string): string {
 
 /** Returns the message of a field as a sentence that says how to write it. */
 function errorSentence(message: string, typed: string, field: Field, example: string | undefined): string {
-  // What is wrong with an accepted text is not how it is written.
+  // The error of an accepted text is not in how it is written.
   const isAccepted = accepted(field, typed) !== undefined
   const guess = isAccepted || typed.length > MAX_TYPED_LENGTH ? undefined : accepted(field, field.guess?.(typed))
   if (guess !== undefined) return visible(`Write it as ${guess}.`)
@@ -165,7 +165,7 @@ function toInteger(field: Field, text: string): unknown {
 
 const WITHOUT_ZONE = /^(\d{4}-\d\d-\d\d)(?:[ T]+(\d\d:\d\d)(:\d\d)?)?$/
 
-/** Without what nobody would type again. */
+/** Returns a time without the milliseconds, which nobody would type again. */
 function wholeSeconds(ms: number): number {
   return ms - (ms % SECOND_MS)
 }

@@ -8,7 +8,7 @@ import { createStaffCookie, OWN_FOLDER } from './staff-cookie.js'
 export interface Notice {
   readonly succeeded: boolean
   readonly text: string
-  /** What was typed into the form of an action that failed, by field. */
+  /** The fields as they were typed into the form of an action that failed. */
   readonly typed: Readonly<Record<string, string>>
 }
 

@@ -153,11 +153,11 @@ export async function registerPages(app: FastifyInstance, { folder, navigation }
     async sendShared(reply, page, shared, name, createContext) {
       const navigation = navigationOf(reply.request)
       const key = JSON.stringify([name, navigation])
-      const known = shared.get(key)
+      const existing = shared.get(key)
       const rendered = () => render(templateFor(page), { ...createContext(), navigation })
       // Encoded once for all.
-      const html = known ?? rendered().then((text) => Buffer.from(text))
-      if (known === undefined && shared.size < MAX_SHARED) shared.set(key, html)
+      const html = existing ?? rendered().then((text) => Buffer.from(text))
+      if (existing === undefined && shared.size < MAX_SHARED) shared.set(key, html)
       return sendHtml(reply, await html)
     },
     navigationFor: (request) => renderNavigation(navigationOf(request)),

@@ -16,8 +16,8 @@ export function requestedDays(request: FastifyRequest): number {
 }
 
 /** Reads a window in days, as `requestedDays` does. */
-export function toDays(given: string): number {
-  const text = given.trim()
+export function toDays(value: string): number {
+  const text = value.trim()
   const days = WHOLE_NUMBER.test(text) ? Number(text) : DEFAULT_DAYS
   return Math.min(Math.max(days, 1), MAX_DAYS)
 }
@@ -40,7 +40,7 @@ export function requestedSearchText(request: FastifyRequest): string {
 /** The fields of the form that explains a request. */
 export interface RequestedTrial {
   readonly method: string
-  /** With or without a query; empty when it is missing. */
+  /** The path, with or without a query; empty when it is missing. */
   readonly path: string
   readonly ip: string
   readonly user: string
@@ -102,7 +102,9 @@ function splitUrl({ url }: FastifyRequest): [path: string, search: string] {
 
 /** Longer than any address of these pages. */
 const MAX_LENGTH = 4_000
-/** Any mount: addresses are relative to it, so that they are right behind a proxy that rewrites paths. */
+/**
+ * The mount stands for any: addresses are relative to it, so that they are right behind a proxy that rewrites paths.
+ */
 const MOUNT = { href: 'http://host/mount/', origin: 'http://host', path: '/mount/' }
 
 /**
@@ -126,9 +128,9 @@ function refererBelow(mount: string, { headers: { referer = '' } }: FastifyReque
 }
 
 /** Returns the address to redirect to, relative to the sign-in: `./` for one that is not below the same mount. */
-export function returnAddress(given: string): string {
-  const address = `./${given}`
-  if (given.length > MAX_LENGTH || !URL.canParse(address, MOUNT.href)) return './'
+export function returnAddress(requested: string): string {
+  const address = `./${requested}`
+  if (requested.length > MAX_LENGTH || !URL.canParse(address, MOUNT.href)) return './'
   const { origin, pathname, search } = new URL(address, MOUNT.href)
   const isBelow = origin === MOUNT.origin && pathname.startsWith(MOUNT.path)
   return isBelow ? `./${pathname.slice(MOUNT.path.length)}${search}` : './'

@@ -1,4 +1,4 @@
-/** What each role may do: the one table that the API, the dashboard and the panel obey. */
+/** The rights of each role: the one table that the API, the dashboard and the panel obey. */
 import { fieldNames } from '../../rules/description.js'
 import { ActionDeniedError } from './staff-errors.js'
 
@@ -9,7 +9,7 @@ export type StaffRole = (typeof STAFF_ROLES)[number]
 interface DescribedRight {
   /** The lowest role that has it. */
   readonly from: StaffRole
-  /** What it lets staff do, after "may". */
+  /** The action that it lets staff do, after "may". */
   readonly about: string
 }
 

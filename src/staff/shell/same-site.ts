@@ -42,8 +42,8 @@ function isSameOrigin({ headers, protocol, host }: FastifyRequest): boolean {
   const { origin, 'sec-fetch-site': site } = headers
   if (site !== undefined) return site === 'same-origin'
   if (origin === undefined) return true
-  const own = originFrom(`${protocol}://${host}`)
-  return own !== undefined && own === originFrom(origin)
+  const requestedOrigin = originFrom(`${protocol}://${host}`)
+  return requestedOrigin !== undefined && requestedOrigin === originFrom(origin)
 }
 
 function createForgeryGuard(internals: Internals, isFromHere: (request: FastifyRequest) => boolean) {

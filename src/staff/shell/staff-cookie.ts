@@ -43,7 +43,7 @@ export function createStaffCookie({ name, value, lifeMs }: { name: string; value
 }
 
 function attributes(request: FastifyRequest, path: string): string {
-  // In production TLS often ends at a proxy, behind which the request arrives as http.
+  // A proxy often ends TLS in production, behind which the request arrives as http.
   const secure = request.protocol === 'https' || process.env.NODE_ENV === 'production'
   return `Path=${path}; HttpOnly; SameSite=Strict${secure ? '; Secure' : ''}`
 }

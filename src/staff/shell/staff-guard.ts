@@ -101,11 +101,11 @@ const FASTIFY_OPTIONS = ['prefix', 'logLevel', 'logSerializers']
 /**
  * Validates the options of a plugin.
  *
- * @param known the further options of the plugin
+ * @param pluginOptions the further options of the plugin
  * @throws InvalidSettingError for an unknown option, or an invalid one of these
  */
-export function validateStaffOptions(plugin: string, options: StaffOptions, known: readonly string[]): void {
-  const taken = ['staff', 'isStaff', ...known, ...FASTIFY_OPTIONS]
+export function validateStaffOptions(plugin: string, options: StaffOptions, pluginOptions: readonly string[]): void {
+  const taken = ['staff', 'isStaff', ...pluginOptions, ...FASTIFY_OPTIONS]
   const unknown = Object.keys(options).find((name) => !taken.includes(name))
   if (unknown !== undefined) {
     throw new InvalidSettingError(`Option "${unknown}" of ${plugin} is unknown: it takes ${taken.join(', ')}`)

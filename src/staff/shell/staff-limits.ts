@@ -7,7 +7,7 @@ import { type Policy, retryAfterSeconds } from '../../limiter/algorithm.js'
 import type { Internals } from '../../plugin/internals.js'
 import { TooManyAttemptsError } from './staff-errors.js'
 
-// No rule applies to the staff pages, so that none can lock the staff out. Their limits for strangers are fixed.
+// The staff pages have no rules, so that none can lock the staff out. Their limits for strangers are fixed.
 
 /** Refusals are cheap; the limit only keeps a stranger from turning them into a load. */
 const REFUSALS: Policy = { algorithm: 'fixed_window', limit: 60, periodMs: MINUTE_MS }

@@ -9,7 +9,7 @@ export interface StaffMember {
   readonly role: StaffRole
 }
 
-/** What a host's check may answer about a request of staff: who it is, its role, or `true` for an admin. */
+/** The answer of a host's check about a request of staff: who it is, its role, or `true` for an admin. */
 export type StaffAnswer = boolean | StaffRole | StaffMember | null | undefined
 
 const MAX_ACTOR_LENGTH = 200
@@ -25,13 +25,13 @@ export function toStaffMember(answer: unknown): StaffMember | undefined {
   if (typeof answer === 'string' && toRole(answer) === undefined) {
     throw new TypeError(`It answered ${JSON.stringify(answer)}, which is no role: answer ${STAFF_ROLES.join(', ')}`)
   }
-  const known = toRole(answer)
-  if (known !== undefined) return { actor: '', role: known }
+  const answeredRole = toRole(answer)
+  if (answeredRole !== undefined) return { actor: '', role: answeredRole }
   if (typeof answer !== 'object' || answer === null) return undefined
   const { actor, role }: { actor?: unknown; role?: unknown } = answer
-  const given = toRole(role)
+  const memberRole = toRole(role)
   const isNamed = typeof actor === 'string' && actor.trim() !== '' && actor.length <= MAX_ACTOR_LENGTH
-  if (isNamed && given !== undefined) return { actor, role: given }
+  if (isNamed && memberRole !== undefined) return { actor, role: memberRole }
   throw new TypeError(
     `It answered ${JSON.stringify({ actor, role })}: answer true, a role, or an actor of 1 to ${MAX_ACTOR_LENGTH} characters with the role ${STAFF_ROLES.join(', ')}`,
   )

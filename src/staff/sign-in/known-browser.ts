@@ -30,6 +30,6 @@ export function knownBrowserCookie(request: FastifyRequest, path: string, accoun
 }
 
 function proofFor(id: string, account: string, secret: string): string {
-  // The same secret signs sessions, whose text never begins like this.
+  // The secret also signs sessions, whose text never begins like this.
   return createHmac('sha256', secret).update(`known browser ${id} ${account}`).digest('base64url')
 }

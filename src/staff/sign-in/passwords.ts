@@ -14,7 +14,9 @@ export interface PasswordHash {
 /** `$scrypt$ln=15,r=8,p=3$<salt>$<key>`, the last two in Base64 without padding (PHC string format). */
 const PHC = /^\$scrypt\$ln=(\d{1,2}),r=(\d{1,2}),p=(\d{1,2})\$([A-Za-z0-9+/]{11,86})\$([A-Za-z0-9+/]{43,86})$/
 
-/** As strong as OWASP's N = 2^17, p = 1 by its own table, for a quarter of the memory: 32 MiB per attempt. */
+/**
+ * The cost is as strong as OWASP's N = 2^17, p = 1 by its own table, for a quarter of the memory: 32 MiB per attempt.
+ */
 const COST_LOG = 15
 const BLOCK_SIZE = 8
 const PARALLELIZATION = 3

@@ -160,9 +160,9 @@ interface ParsedAccount {
 
 function parseAccounts(accounts: StaffAccountsOptions['accounts']): Map<string, ParsedAccount> {
   return new Map(
-    Object.entries(accounts ?? {}).map(([account, given]) => {
+    Object.entries(accounts ?? {}).map(([account, value]) => {
       const { passwordHash, role }: { passwordHash?: unknown; role?: unknown } =
-        typeof given === 'string' ? { passwordHash: given, role: 'admin' } : Object(given)
+        typeof value === 'string' ? { passwordHash: value, role: 'admin' } : Object(value)
       if (account === '' || account.length > MAX_ACCOUNT_LENGTH) {
         throw new InvalidSettingError(
           `Option "accounts" has the name ${JSON.stringify(account)}: give a name of 1 to ${MAX_ACCOUNT_LENGTH} characters`,
@@ -175,13 +175,13 @@ function parseAccounts(accounts: StaffAccountsOptions['accounts']): Map<string, 
           `Option "accounts" has no password hash for ${JSON.stringify(account)}: make one with "ratelimit hash-password"; it starts with $scrypt$`,
         )
       }
-      const known = toRole(role)
-      if (known === undefined) {
+      const parsedRole = toRole(role)
+      if (parsedRole === undefined) {
         throw new InvalidSettingError(
           `Option "accounts" has no role for ${JSON.stringify(account)}: give ${STAFF_ROLES.join(', ')}`,
         )
       }
-      return [account, { hash, role: known }]
+      return [account, { hash, role: parsedRole }]
     }),
   )
 }

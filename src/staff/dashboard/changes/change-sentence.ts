@@ -11,14 +11,14 @@ import { endWords } from '../override-words.js'
 export interface FieldChange {
   readonly name: string
   readonly title: string
-  /** Undefined where the row was created. */
+  /** The value before; undefined where the row was created. */
   readonly before: string | undefined
-  /** Undefined where the row was deleted. */
+  /** The value after; undefined where the row was deleted. */
   readonly after: string | undefined
 }
 
 export interface ChangeWords {
-  /** What was done, without who did it and when: `changed the rate of rule login from 5/m to 10/m`. */
+  /** The change in words, without who made it and when: `changed the rate of rule login from 5/m to 10/m`. */
   readonly sentence: string
   /** The fields that differ; of a row that was created or deleted, those that are not the default. */
   readonly fields: readonly FieldChange[]
@@ -28,7 +28,7 @@ type Described = Pick<Change, 'entity' | 'name' | 'action' | 'before' | 'after'>
 
 /** The fields of a created rule that its sentence does not list. */
 const SAID_OTHERWISE = ['name', 'description']
-/** Of more fields than these, and one, the others are only counted in a sentence. */
+/** The number of fields, and one, above which the others are only counted in a sentence. */
 const MAX_IN_SENTENCE = 3
 /** A longer value is cut in a sentence; the fields have all of it. */
 const MAX_VALUE_LENGTH = 60

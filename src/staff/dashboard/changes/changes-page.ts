@@ -3,6 +3,7 @@ import type { Change } from '../../../rules/history/history.js'
 import type { Notice } from '../../shell/notice-cookie.js'
 import { toMoment, visible } from '../format.js'
 import { clientHref, ruleHref } from '../links.js'
+import { actorWords } from '../override-words.js'
 import { describeChange } from './change-sentence.js'
 
 export const CHANGES_PAGE = 'changes.html'
@@ -20,14 +21,14 @@ export interface ChangeFilter {
 export const FILTER_FIELDS = ['entity', 'name', 'actor', 'source', 'since', 'until'] as const
 
 interface ChangesView {
-  /** Those of one page, the newest first. */
+  /** The changes of one page, the newest first. */
   readonly changes: readonly Change[]
   readonly hasOlder: boolean
   readonly isLatest: boolean
   readonly filter: ChangeFilter
   /** A sentence about a filter that has no meaning. */
   readonly problem: string | undefined
-  /** Of the forms; undefined for who may revert nothing. */
+  /** The token of the forms; undefined for those who may revert nothing. */
   readonly token: string | undefined
   readonly mayRevertRules: boolean
   readonly result: Notice | undefined
@@ -37,7 +38,7 @@ interface ChangesView {
 /** The days of the window of a client's page that a change leads to. */
 const DAYS = 7
 const ENTITIES = { rule: 'Rules', override: 'Overrides and bans' } as const
-/** Where a change came from, after "from". */
+/** The source of a change, after "from". */
 export const SOURCES: Readonly<Record<ChangeSource, string>> = {
   client: 'the app’s code',
   sql: 'SQL',
@@ -110,7 +111,7 @@ export function changeRow(change: Change, may_revert: boolean) {
   return {
     id,
     ...toMoment(changedAt.getTime()),
-    who: actorText(actor),
+    who: actorWords(actor, 'subject'),
     source: SOURCES[source],
     name: visible(name),
     href: entity === 'rule' ? ruleHref(name) : clientHref(name, { days: DAYS }),
@@ -121,10 +122,4 @@ export function changeRow(change: Change, may_revert: boolean) {
     is_update: action === 'update',
     may_revert,
   }
-}
-
-/** Says who made a change: bans have the name of their rule. */
-export function actorText(actor: string): string {
-  if (actor === '') return 'Somebody'
-  return actor.startsWith('rule:') ? `Rule ${visible(actor.slice('rule:'.length))}` : visible(actor)
 }

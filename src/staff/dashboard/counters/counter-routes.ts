@@ -58,7 +58,7 @@ export function registerCounterRoutes({ app, internals, pages }: PageRoutes): vo
     const client = clientOf(text)
     if (client !== undefined) {
       const counted = privacy?.toCounted(client) ?? client
-      // Those of several kinds have their further parts behind a bar.
+      // Clients of several kinds have their further parts behind a bar.
       return { names: clientCounters(client), prefixes: [`${DEFAULT_LIMIT}|${counted}|`] }
     }
     return { names: [], prefixes: text === '' ? [''] : [text, ruleLimitName(text), `${DEFAULT_LIMIT}|${text}`] }

@@ -19,7 +19,7 @@ import { staffRoute } from '../../shell/staff-routes.js'
 import { toMoment, visible } from '../format.js'
 import type { PageRoutes } from '../page-routes.js'
 
-/** What a form is for. */
+/** The purpose of a form. */
 export interface EntryForm<Table extends FieldTable, Identity extends keyof Table & string> {
   readonly description: Description<Table, Identity>
   /** The name of the route; its address is that with `.html`. */
@@ -27,7 +27,7 @@ export interface EntryForm<Table extends FieldTable, Identity extends keyof Tabl
   /** The list that the form leads back to. */
   readonly list: string
   readonly listTitle: string
-  /** What writing takes. */
+  /** The right that writing takes. */
   readonly right: Right
   /**
    * The buttons that save nothing, by their value: each returns what the page shows beside the form.
@@ -44,9 +44,9 @@ export interface FormCheck {
   readonly run: (values: Values) => Promise<object>
 }
 
-/** What a page shows: a stored row, or what was typed. */
+/** The content of a page: a stored row, or what was typed. */
 interface Shown<Table extends FieldTable> {
-  /** As it is stored; undefined for a new row. */
+  /** The row as it is stored; undefined for a new one. */
   readonly row: IdentifiedEntry<Table> | undefined
   readonly version: string
   readonly values: Values
@@ -100,8 +100,8 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
       return send(request, reply, { row, version: entryVersion(row.entry), values: row.entry, errors: {} })
     }
     requireActor(request, right)
-    const given = readFields(fields, (field) => lastParameter(request, field) || undefined, clock.now())
-    const values = { ...defaultsFor(fields), ...given }
+    const prefilled = readFields(fields, (field) => lastParameter(request, field) || undefined, clock.now())
+    const values = { ...defaultsFor(fields), ...prefilled }
     return send(request, reply, { row: undefined, version: '', values, errors: {} })
   }
 

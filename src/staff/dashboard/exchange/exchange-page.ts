@@ -18,7 +18,7 @@ const ACTIONS = { create: 'created', update: 'changed', delete: 'deleted' } as c
 
 type Action = keyof typeof ACTIONS
 
-/** What an import would do to a row, or to the fields of one. */
+/** The effect of an import on a row, or on the fields of one. */
 interface RowChange {
   readonly before: Values | null
   readonly after: Values | null

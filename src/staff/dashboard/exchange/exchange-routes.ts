@@ -31,10 +31,10 @@ const DocumentTooLargeError = createError(
 const PAGE = 'exchange.html'
 /** Room for ten thousand rules and a hundred thousand overrides, in the encoding of forms. */
 const BODY_LIMIT = 32 * 1024 * 1024
-/** What a page has shown: the revision of the rules, and the hash of the document. */
+/** The version that a page has shown: the revision of the rules, and the hash of the document. */
 const VERSION = /^(\d{1,15})\.([\w-]{43})$/
 
-/** What was sent: the document, as text, and whether rows that it lacks stay. */
+/** The content of the form: the document, as text, and whether rows that it lacks stay. */
 interface Sent {
   readonly text: string
   readonly keep: boolean
@@ -153,7 +153,7 @@ export function registerExchangeRoutes({ app, internals, pages }: PageRoutes): v
 
   app.register(async (scope) => {
     guardActions(scope, internals, 'read', BODY_LIMIT)
-    // What a child throws, the handler of all pages answers.
+    // The handler of all pages answers what a child throws.
     scope.setErrorHandler((error: FastifyError) => {
       throw error.code === 'FST_ERR_CTP_BODY_TOO_LARGE' ? new DocumentTooLargeError() : error
     })

@@ -13,18 +13,18 @@ export const KINDS = ['blocks', 'exemptions', 'rates', 'bans'] as const
 export const STATES = ['in-force', 'expired'] as const
 export const ORDERS = ['newest', 'client', 'end'] as const
 
-/** What is listed, and in which order. */
+/** The filter of the list, and its order. */
 export interface OverrideListing {
   /** A client in any spelling, or a part of a client, a path pattern or a note; empty for all. */
   readonly text: string
-  /** Undefined for all. */
+  /** The kind; undefined for all. */
   readonly kind: (typeof KINDS)[number] | undefined
-  /** Undefined for all. */
+  /** The state; undefined for all. */
   readonly state: (typeof STATES)[number] | undefined
   readonly order: (typeof ORDERS)[number]
 }
 
-/** Where a page begins: after or before the row with these values of the order. */
+/** The beginning of a page: after or before the row with these values of the order. */
 export interface Position {
   readonly side: 'after' | 'before'
   readonly values: readonly SqlValue[]
@@ -52,11 +52,11 @@ export interface ListedOverride {
   readonly id: number
   readonly entry: OverrideEntry
   readonly isInForce: boolean
-  /** Milliseconds since the epoch. */
+  /** The time of the last change, in milliseconds since the epoch. */
   readonly updatedAt: number
   /** The values of the order, by which a page after or before it begins. */
   readonly position: readonly SqlValue[]
-  /** Who changed it last, by the history; empty where that is not known. */
+  /** The one who changed it last, by the history; empty where that is not known. */
   readonly actor: string
 }
 
@@ -75,7 +75,7 @@ interface FoundRow {
   readonly isInForce: number
 }
 
-/** One part of a list, in the order of an index. */
+/** A part of a list, in the order of an index. */
 interface Segment {
   readonly where: string
   /** The expressions of the order; the last one is unique among rows that are alike in the first one. */
@@ -164,7 +164,7 @@ function segmentsOf(order: OverrideListing['order'], dialect: Dialect): Segment[
   if (order === 'newest') {
     return [{ where: all, by: ['id'], isDescending: true, valuesOf: ([id]) => idOf(id), first: whole }]
   }
-  // What never ends is last.
+  // Overrides that never end are last.
   return [
     {
       where: 'expires_at IS NOT NULL',
@@ -256,7 +256,7 @@ async function completeRows(
   const entryById = new Map(entries.map(({ id, entry }) => [id, entry]))
   return rows.flatMap(({ id, client, pathPattern, expiresAt, updatedAt, isInForce }) => {
     const entry = entryById.get(id)
-    // It has ended just now.
+    // The override has ended just now.
     if (entry === undefined) return []
     const position = order === 'client' ? [client, pathPattern] : order === 'newest' ? [id] : [expiresAt, id]
     return [{ id, entry, updatedAt, isInForce: isInForce === 1, position, actor: actors.get(id) ?? '' }]

@@ -16,7 +16,7 @@ import {
   STATES,
 } from './list-overrides.js'
 
-/** What the list is asked to show. */
+/** The view that the address asks for. */
 export interface OverrideView {
   readonly listing: OverrideListing
   readonly position: Position | undefined
@@ -130,7 +130,7 @@ function overrideRow({ id, entry, isInForce, updatedAt, actor }: ListedOverride,
       !isInForce || isInvalid ? 'no' : effect === 'deny' ? 'blocked' : effect === 'allow' ? 'allowed' : 'over-limit',
     path: pathPattern === EVERY_PATH ? '' : visible(pathPattern),
     end: isInvalid ? 'Not valid: it never applies' : endText(expiresAtMs, isInForce, nowMs),
-    who: sentence(actorWords(actor)),
+    who: sentence(actorWords(actor, 'by')),
     since: Number.isNaN(new Date(updatedAt).getTime()) ? undefined : toMoment(updatedAt),
     note: visible(note),
   }

@@ -1,4 +1,4 @@
-/** What the page of a rule shows beside its fields: its switch, for those who may do no more, and its history. */
+/** The parts of the page of a rule beside its fields: its switch, for those who may do no more, and its history. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Database } from '../../../database/database.js'
 import { listChanges } from '../../../rules/history/history.js'
@@ -10,7 +10,7 @@ import { fromDatabase } from '../../shell/staff-errors.js'
 import { actorWith } from '../../shell/staff-member.js'
 import { changeRow } from '../changes/changes-page.js'
 
-/** Each leads to the page of all of them. */
+/** The number of changes that are shown: each leads to the page of all of them. */
 const MAX_CHANGES = 10
 
 /** Returns the address of a rule's page, which its notices are about. */

@@ -46,15 +46,15 @@ export const RULE_EFFECTS = ['blocks', 'counts'] as const
 export const RULE_ORDERS = ['name', 'pathPattern', 'rate', 'priority', 'isActive', 'matched', 'refused'] as const
 export type RuleOrder = (typeof RULE_ORDERS)[number]
 
-/** What is listed, and in which order. */
+/** The filter of the list, and its order. */
 export interface RuleListing {
   /** A part of a name, a note, a pattern or a condition, in any case; empty for all. */
   readonly text: string
-  /** Undefined for all. */
+  /** The state; undefined for all. */
   readonly state: (typeof RULE_STATES)[number] | undefined
-  /** Undefined for all. */
+  /** The effect; undefined for all. */
   readonly effect: (typeof RULE_EFFECTS)[number] | undefined
-  /** Undefined for the order in which rules are tried. */
+  /** The order; undefined for that in which rules are tried. */
   readonly order: RuleOrder | undefined
   readonly isDescending: boolean
 }
@@ -64,7 +64,7 @@ export interface RulePage {
   /** The number of all rules, and of those that the search and the filters leave. */
   readonly total: number
   readonly found: number
-  /** Which page this is, of so many. */
+  /** The number of the page, of so many. */
   readonly number: number
   readonly pageCount: number
 }

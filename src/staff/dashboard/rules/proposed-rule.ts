@@ -7,7 +7,7 @@ import { RESERVED_NAMES } from '../../../rules/field-values.js'
 /** The most characters of a pattern, and of a priority's number. */
 const MAX_PATTERN_LENGTH = 255
 const MAX_PRIORITY = 2_147_483_647
-/** With few clients the 99th is the busiest of all, which a new rule is mostly for. */
+/** The 99th percentile of few clients is the busiest of all, which a new rule is mostly for. */
 const PROPOSED_PERCENTILE = 95
 /** Short enough for a number behind it, and to be read in a list. */
 const MAX_NAME_LENGTH = 60
@@ -48,7 +48,7 @@ export function proposeRule({
     ...(pattern.length <= MAX_PATTERN_LENGTH && { pathPattern: pattern }),
     ...(method !== undefined && { method }),
     ...(rate !== undefined && { rate }),
-    // It has to come before the rules that decide now.
+    // The rule has to come before those that decide now.
     ...(Number.isFinite(priority) && { priority: String(Math.min(priority + 1, MAX_PRIORITY)) }),
   }
 }

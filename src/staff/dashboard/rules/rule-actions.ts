@@ -1,4 +1,4 @@
-/** What is done about rules in their list, without their forms: switching, deleting and ordering them. */
+/** The actions on rules in their list, without their forms: switching, deleting and ordering them. */
 import type { Database } from '../../../database/database.js'
 import { runStatement, type SqlWork } from '../../../database/dialect.js'
 import { errorMessage } from '../../../ground/errors.js'
@@ -16,7 +16,7 @@ export type ChosenRules =
   | { readonly ids: readonly number[] }
   | { readonly listing: RuleListing; readonly shown: number }
 
-/** What came of an action, in words. */
+/** The result of an action, in words. */
 export interface RuleActionResult {
   readonly succeeded: boolean
   readonly text: string

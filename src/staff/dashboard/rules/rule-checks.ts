@@ -1,4 +1,6 @@
-/** What the log tells about the rule in a form, before it is saved: what it would have refused, and which rates fit. */
+/**
+ * The facts of the log about the rule in a form, before it is saved: what it would have refused, and which rates fit.
+ */
 import type { RulePreview } from '../../../reports/preview/report.js'
 import type { SuggestedRate, SuggestedRates, SuggestRatesOptions } from '../../../reports/suggested-rates.js'
 import type { Values } from '../../../rules/description.js'
@@ -8,7 +10,7 @@ import { drawPreview } from '../chart.js'
 import type { FormCheck } from '../entries/entry-form-routes.js'
 import { formatCount, formatRequests, visible } from '../format.js'
 
-/** What the checks read. */
+/** The reports that the checks read. */
 export interface RuleReports {
   readonly rules: { preview(candidate: RuleCandidate, options: { readonly hours: number }): Promise<RulePreview> }
   readonly analytics: { suggestRates(options: SuggestRatesOptions): Promise<SuggestedRates> }
@@ -73,9 +75,9 @@ export async function suggestForRule(
 ): Promise<{ readonly sentences: readonly string[]; readonly rates: readonly OfferedRate[] }> {
   const path = pathFor(textOf(pathPattern))
   if (path === undefined) return { sentences: [NOT_PLAIN], rates: [] }
-  const given = textOf(methods).toUpperCase()
-  // Of several methods the log is read as a whole.
-  const method = /^[A-Z]+$/.test(given) && given !== 'ALL' ? given : undefined
+  const methodText = textOf(methods).toUpperCase()
+  // The log is read as a whole for several methods.
+  const method = /^[A-Z]+$/.test(methodText) && methodText !== 'ALL' ? methodText : undefined
   const suggested = await analytics.suggestRates({ path, method, days: DAYS })
   return { sentences: describeSuggestion(suggested, path, method), rates: offerRates(suggested) }
 }
@@ -108,7 +110,7 @@ function describeSuggestion(suggested: SuggestedRates, path: string, method: str
 }
 
 function offerRates({ per_minute, per_hour }: SuggestedRates): OfferedRate[] {
-  // Of several percentiles with one rate the last one says the most.
+  // The last of several percentiles with one rate says the most.
   const distinct = new Map([...per_minute, ...per_hour].map((suggested) => [suggested.rate, suggested]))
   return [...distinct.values()].map(({ rate, percentile, refused_clients, refused_requests }: SuggestedRate) => ({
     rate,

@@ -32,7 +32,7 @@ import {
 
 /** Room for the boxes and priorities of a page. */
 const BODY_LIMIT = 65_536
-/** What an operator may do; all else takes `writeRules`. */
+/** The right of operators; all else takes `writeRules`. */
 const RIGHT = 'switchRules'
 const ID = /^\d{1,10}$/
 /** The value of a button: for the rules that are ticked, or for all that were found. */

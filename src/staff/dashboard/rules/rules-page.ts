@@ -19,7 +19,7 @@ import {
 
 export const RULE_LIST = 'rules.html'
 
-/** What the list is asked to show. */
+/** The view that the address asks for. */
 export interface RuleListView {
   readonly listing: RuleListing
   readonly page: number
@@ -63,11 +63,11 @@ export function ruleListHref(view: Pick<RuleListView, 'listing' | 'page'>): stri
   return spelled === '' ? RULE_LIST : `${RULE_LIST}?${spelled}`
 }
 
-/** What who looks at the list may do with it. */
+/** The rights of the reader on the list. */
 export interface RuleListRights {
-  /** Of the forms; undefined where there are none. */
+  /** The token of the forms; undefined where there are none. */
   readonly token: string | undefined
-  /** Whether that is more than to switch rules. */
+  /** Whether the reader may do more than switch rules. */
   readonly mayWrite: boolean
 }
 
@@ -82,7 +82,7 @@ interface RulesView extends RuleListRights {
   readonly page: RulePage
   readonly codeLimits: readonly CodeLimit[]
   readonly activity: RuleActivity
-  /** By the ids of the rules. */
+  /** The typed priorities by the ids of the rules. */
   readonly typed: ReadonlyMap<number, TypedPriority>
 }
 
@@ -143,7 +143,7 @@ export function rulesContext(
       found: {
         count: found,
         text: isNarrowed(listing) ? `${formatCount(found)} of ${formatCount(total)} rules` : countRules(total),
-        // What is done to all of them is for a list that somebody has narrowed.
+        // The action on all of them is for a list that somebody has narrowed.
         all: isNarrowed(listing) && found > 0 ? (found === 1 ? 'the one' : `all ${formatCount(found)}`) : undefined,
         tick_href: view.isTicked ? ruleListHref(shown) : withTicks(ruleListHref(shown)),
         is_ticked: view.isTicked,

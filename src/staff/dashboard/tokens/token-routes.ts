@@ -17,7 +17,7 @@ import { type CreatedToken, tokensContext } from './tokens-page.js'
 const PAGE = 'tokens.html'
 const RIGHT = 'writeTokens'
 
-/** What the form shows. */
+/** The content of the form. */
 interface Shown {
   readonly values: Values
   readonly errors: FieldErrors

@@ -19,12 +19,12 @@ export function tokensContext(tokens: readonly StoredToken[], nowMs: number) {
 }
 
 function tokenRow({ name, role, createdAt, expiresAt, lastUsedAt }: StoredToken, nowMs: number) {
-  // As the guard of the API decides: what is no time has passed, and another text than a role opens nothing.
+  // The guard of the API decides the same: what is no time has passed, and another text than a role opens nothing.
   const isExpired = expiresAt !== null && !(expiresAt > nowMs)
   const isRole = toRole(role) !== undefined
   return {
     name: visible(name),
-    /** As the form sends it. */
+    /** The name as the form sends it. */
     value: name,
     role: visible(role),
     is_role: isRole,
