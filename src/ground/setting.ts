@@ -2,6 +2,7 @@
 import { inspect, types } from 'node:util'
 import { VALIDATORS } from '../generated/validators.js'
 import { errorMessage, InvalidSettingError } from './errors.js'
+import { shortened } from './shortened.js'
 
 /** The description of a setting. */
 export interface Setting<Given = unknown> {
@@ -144,7 +145,7 @@ export function shown(value: unknown): string {
       ? JSON.stringify(value)
       : inspect(value, { depth: 1, breakLength: Number.POSITIVE_INFINITY })
   const quoted = text.replace(/:\/\/.*/s, '://…')
-  return quoted.length > 80 ? `${quoted.slice(0, 80)}…` : quoted
+  return shortened(quoted, 80)
 }
 
 export function withoutUndefined<T extends object>(options: T): Partial<T> {

@@ -13,6 +13,7 @@
  */
 
 import { InvalidRateError } from '../ground/errors.js'
+import { shortened } from '../ground/shortened.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../ground/time/clock.js'
 import type { Algorithm, NamedWindow, Policy, Window } from './algorithm.js'
 import { MAX_PERMITS } from './concurrency.js'
@@ -162,5 +163,5 @@ function invalid(rate: string, complaint: string): Error {
 }
 
 function quote(text: string): string {
-  return JSON.stringify(text.length > 60 ? `${text.slice(0, 60)}…` : text)
+  return JSON.stringify(shortened(text, 60))
 }

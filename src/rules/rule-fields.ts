@@ -25,6 +25,8 @@ import { REFUSAL_MESSAGE, REFUSAL_STATUS } from './refusal-answer.js'
 import { ENDS_AT, STARTS_AT } from './validity.js'
 
 const NAME = /^[\x20-\x2e\x30-\x39\x3b-\x7e][\x20-\x39\x3b-\x7e]{0,99}$/
+/** As that of an override's note. */
+const MAX_DESCRIPTION_LENGTH = 1_000
 const PRIORITY_LIMIT = 2_147_483_647
 const KEY_OPTIONS = [
   { value: 'ip', label: 'IP address' },
@@ -87,8 +89,9 @@ export const RULE_FIELDS = {
   description: {
     kind: 'text',
     default: '',
-    parse: validateStorable,
+    parse: upTo(MAX_DESCRIPTION_LENGTH, validateStorable),
     enforced: false,
+    schema: { maxLength: MAX_DESCRIPTION_LENGTH },
     about: 'A note.',
     help: 'A note for other operators.',
     panel: { title: 'Description', group: 'Basics', input: 'lines', searched: true },

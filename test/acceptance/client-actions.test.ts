@@ -46,6 +46,15 @@ async function start(t: TestContext, provider: Provider, staff = ALICE, plugin: 
 }
 
 forEachDatabase((provider) => {
+  test('a note of the longest that is allowed is saved, whatever characters it has', async (t) => {
+    const { open, overrides, ...its } = await start(t, provider)
+    await its.do(await open(), 'block', { for: '1h', note: '語'.repeat(1_000) })
+    assert.deepEqual(
+      (await overrides()).map(({ note }) => note),
+      ['語'.repeat(1_000)],
+    )
+  })
+
   test('a block of two hours refuses at once, names who and until when, and is ended from the same page', async (t) => {
     const { clock, statuses, open, history, ...its } = await start(t, provider)
     assert.deepEqual(await statuses(1, '/', { from: BAD }), [200])
@@ -497,7 +506,7 @@ forEachDatabase((provider) => {
       }
     }
     assert.match(noticeOf(await its.do(page, 'end', { seen: '' }))?.[1] ?? '', CHANGED)
-    assert.equal((await act(request, page, 'block', { note: 'x'.repeat(20_000) })).status, 413)
+    assert.equal((await act(request, page, 'block', { note: 'x'.repeat(70_000) })).status, 413)
     const json = { 'content-type': 'application/json', ...SAME_ORIGIN, cookie: page.cookie }
     assert.equal((await request(`${DASHBOARD}block`, { method: 'POST', body: '{}', headers: json })).status, 415)
     for (const method of ['GET', 'PUT', 'DELETE']) {

@@ -64,6 +64,24 @@ forEachDatabase((provider) => {
     assert.match(tooLong.text, /Nothing was changed[\s\S]*The form is too long: go back, and shorten what you wrote\./)
   })
 
+  test('a description has at most 1,000 characters, in the form, the API and documents', async (t) => {
+    const { app, submit } = await openForms(t, provider)
+    const rule = { name: 'login', pathPattern: '^/login', rate: '5/m' }
+    const refused = await submit('rule.html', { ...rule, description: 'é'.repeat(1_001) })
+    assert.equal(refused.status, 400)
+    assert.match(refused.text, /id="error-description">It must be at most 1000 characters long\.</)
+    assert.match(refused.text, />é{1001}<\/textarea>/)
+    assert.equal((await submit('rule.html', { ...rule, description: '語'.repeat(1_000) })).status, 303)
+
+    const { rules } = app.smartRateLimit
+    const document = await rules.export()
+    const [exported] = document.rules ?? []
+    await assert.rejects(
+      rules.import({ ...document, rules: [{ ...exported, description: 'a'.repeat(1_001) }] }),
+      /description[\s\S]*at most 1000 characters/,
+    )
+  })
+
   test('the name of another rule is refused in whole sentences', async (t) => {
     const { submit } = await openForms(t, provider)
     const fields = { name: 'login', pathPattern: '^/login', rate: '5/m' }

@@ -41,6 +41,51 @@ forEachDatabase((provider) => {
     assert.match(text, /“<bdi>a bot<\/bdi>”/)
   })
 
+  test('an override that denies everybody is asked about first, and saved by the second button', async (t) => {
+    const { open, submit, app } = await openForms(t, provider, 'operator')
+    const { rateLimitOverride } = app.smartRateLimit.client
+    for (const [fields, question, value] of [
+      [{ client: '0.0.0.0/0', effect: 'block' }, 'This denies every IPv4 client.', 'ip:0.0.0.0/0'],
+      [{ client: '::/0', effect: 'Deny' }, 'This denies every IPv6 client.', 'ip:::/0'],
+      [
+        { client: 'ip:0.0.0.0/0', effect: '100/m, 0/d', pathPattern: '^/api' },
+        'This denies every IPv4 client where the path matches ^/api.',
+        'ip:0.0.0.0/0',
+      ],
+    ] as const) {
+      const form = await open('override.html')
+      const asked = await form.submit({ ...fields, note: 'an attack' })
+      assert.equal(asked.status, 400)
+      assert.ok(asked.text.includes(`<b>${question}</b>`), question)
+      assert.match(asked.text, />an attack<\/textarea>/)
+      assert.equal(await rateLimitOverride.count(), 0)
+      const [, button = ''] = /name="confirmed" value="([^"]*)">Deny every IPv/.exec(asked.text) ?? []
+      assert.equal(button, value)
+      // Another answer than that to this question is none.
+      assert.equal((await form.submit({ ...fields, confirmed: 'ip:10.0.0.0/8' })).status, 400)
+      assert.equal((await form.submit({ ...fields, confirmed: button })).status, 303)
+      await rateLimitOverride.deleteMany()
+    }
+    for (const fields of [
+      { client: '0.0.0.0/0', effect: 'allow' },
+      { client: '::/0', effect: '5/m' },
+      { client: '10.0.0.0/8', effect: 'deny' },
+    ]) {
+      assert.equal((await submit('override.html', fields)).status, 303)
+    }
+    const wrong = await submit('override.html', { client: '0.0.0.0/0', effect: 'deny', expiresAt: 'soon' })
+    assert.match(wrong.text, /id="error-expiresAt"/)
+    assert.doesNotMatch(wrong.text, /name="confirmed"/)
+  })
+
+  test('the notice has the client as it is stored', async (t) => {
+    const { submit, follow } = await openForms(t, provider, 'operator')
+    const saved = await submit('override.html', { client: '2001:DB8:0::1', effect: 'block' })
+    assert.match((await follow(saved)).text, /The override ip:2001:db8::1 was created\./)
+    const deleted = await submit('override.html?named=ip:2001:db8::1', { client: 'user:9', do: 'delete' })
+    assert.match((await follow(deleted)).text, /The override ip:2001:db8::1 was deleted\./)
+  })
+
   test('a wrong effect is refused at the field, with how to write it', async (t) => {
     const { submit } = await openForms(t, provider)
     const refused = await submit('override.html', { client: '203.0.113.7', effect: '5 per minute' })

@@ -191,7 +191,10 @@ export function toFailure(input: string, error: unknown): unknown {
 
 function explainError(input: string, error: unknown): string {
   const { code, summary, pos } = describe(error)
-  const problem = (summary.charAt(0).toLowerCase() + summary.slice(1)).replace(/\bdyn<(\w+)>/g, '$1')
+  const problem = (summary.charAt(0).toLowerCase() + summary.slice(1))
+    .replace(/\bdyn<(\w+)>/g, '$1')
+    // The library names the first half of a character that has two.
+    .replace(/[\ud800-\udbff]$/, String.fromCodePoint(input.codePointAt(pos) ?? 0))
   const remedy = (code === 'unexpected_character' && REMEDIES[input.charAt(pos)]) || REMEDIES[code]
   return describeAt({ input, pos }, remedy === undefined ? problem : `${problem}: ${remedy}`)
 }

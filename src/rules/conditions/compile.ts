@@ -2,6 +2,7 @@
  * Compiles conditions: one walk of the parsed tree refuses what conditions do not have, and replaces what reads the
  * request and the functions of `functions.ts`. The library evaluates the rest.
  */
+import { shortened } from '../../ground/shortened.js'
 import { type Evaluate, type Expression, parseExpression, replaceEvaluation, takeMacroWork } from './cel.js'
 import { type ConditionFacts, currentFacts, evaluateWith } from './condition-facts.js'
 import { ConditionFailure, describeAt, errorAt, MISSING } from './failure.js'
@@ -174,7 +175,7 @@ function prepareName(node: Name, { element, weights, found }: Scope): Evaluate {
   }
   throw errorAt(
     node,
-    `${JSON.stringify(name.slice(0, QUOTED_LENGTH))} is no name: known are request, client, user and ${FUNCTION_NAMES}; write a text in quotes`,
+    `${JSON.stringify(shortened(name, QUOTED_LENGTH))} is no name: known are request, client, user and ${FUNCTION_NAMES}; write a text in quotes`,
   )
 }
 

@@ -1,3 +1,5 @@
+import { shortened } from '../../ground/shortened.js'
+
 /** A condition that cannot be decided for a request. */
 export class ConditionFailure extends Error {
   override readonly name: string = 'ConditionFailure'
@@ -30,6 +32,5 @@ export function describeAt({ pos, input }: Position, problem: string): string {
   const column = `column ${(before.at(-1) ?? '').length + 1}`
   const line = input.includes('\n') ? `line ${before.length}, ${column}` : column
   const rest = (input.slice(pos).split('\n')[0] ?? '').trim()
-  const quoted = rest.length > QUOTED ? `${rest.slice(0, QUOTED)}…` : rest
-  return `at ${line} (${rest === '' ? 'the end' : quoted}): ${problem}`
+  return `at ${line} (${rest === '' ? 'the end' : shortened(rest, QUOTED)}): ${problem}`
 }

@@ -14,8 +14,8 @@ import { requireActor } from './staff-member.js'
 /** The field of a form that carries its token; see `client-actions.hbs`. */
 const TOKEN_FIELD = 'token'
 
-/** Room for a client, a rate and a note, whatever characters they have. */
-const BODY_LIMIT = 8192
+/** Room for the longest values of all fields of a form, whatever characters they have. */
+const BODY_LIMIT = 65_536
 
 /**
  * Makes every posted form of a scope behind the guard an action: it comes from a page of this origin, with its token, from

@@ -210,6 +210,8 @@ const WRONG: readonly (readonly [text: string, message: RegExp])[] = [
   ['request.path && true', /requires bool operands/],
   ['request.path ? true : false', /bool/],
   ['__proto__', /reserved identifier/],
+  [`a${'😀'.repeat(12)}`, /^at column 2 \(😀{10}…\): unexpected character: 😀: write && or \|\|/u],
+  [`user.plan == 'a${'😀'.repeat(12)}`, /^at column 14 \('a😀{9}…\): unterminated string/u],
 ]
 
 describe('a wrong condition', () => {

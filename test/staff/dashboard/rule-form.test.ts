@@ -154,11 +154,43 @@ forEachDatabase((provider) => {
     const { text } = await get('rule.html?named=login')
     assert.match(text, /<dt>Rate<\/dt><dd class="code"><bdi>5\/m<\/bdi>/)
     assert.match(text, /<dt>Active<\/dt><dd><bdi>Yes<\/bdi>/)
-    assert.doesNotMatch(
-      text,
-      /<(?:input|select|textarea|button)[^>]*name="(?:rate|do|on|off|isActive)"|<script>|\u202e/,
-    )
+    assert.doesNotMatch(text, /<(?:input|select|textarea|button)[^>]*name="(?:rate|on|off|isActive)"|<script>|\u202e/)
+    assert.doesNotMatch(text, />(?:Save|Delete)</)
     assert.equal((await get('rule.html')).status, 403)
+  })
+
+  test('a viewer previews rules and asks for rates, and saves nothing', async (t) => {
+    const { app, clock, database, open, submit } = await openForms(t, provider, 'viewer')
+    const { id } = await app.smartRateLimit.client.rateLimitRule.create({ data: LOGIN })
+    const requests = Array.from({ length: 7 }, (_, number) => ({
+      timestampMs: clock.now() - 3_600_000 + number,
+      client: 'ip:203.0.113.7',
+      clientIp: '203.0.113.7',
+      path: '/login',
+    }))
+    await logRows(database, requests)
+    const page = await open(`rule.html?id=${id}`)
+    assert.match(page.text, /<button name="do" value="preview"[^>]*>Preview</)
+    const preview = await page.submit({ do: 'preview' })
+    assert.equal(preview.status, 200)
+    assert.match(preview.text, /7 of 7 requests matched, 28\.6% of these would have been refused/)
+    const suggested = await page.submit({ do: 'suggest' })
+    assert.match(suggested.text, /1 client sent 7 requests to \/login\./)
+    assert.match(suggested.text, /<th scope="row" role="rowheader">7\/m<\/th>/)
+    // As the API previews what is not stored.
+    const proposed = await page.submit({ ...LOGIN, id: '', version: '', rate: '6/m', do: 'preview' })
+    assert.match(proposed.text, /7 of 7 requests matched, 14\.3%/)
+
+    for (const fields of [{ rate: '9/m' }, { do: 'delete' }, { ...LOGIN, name: 'new', id: '', version: '' }]) {
+      assert.equal((await page.submit(fields)).status, 403)
+    }
+    assert.equal((await submit('override.html', { client: 'user:1', effect: 'deny' })).status, 403)
+    const rules = await app.smartRateLimit.client.rateLimitRule.findMany()
+    assert.deepEqual(
+      rules.map(({ name, rate }) => [name, rate]),
+      [['login', '5/m']],
+    )
+    assert.equal(await app.smartRateLimit.client.rateLimitOverride.count(), 0)
   })
 
   test('the page of a rule tells its history, and reverts a change by one button', async (t) => {

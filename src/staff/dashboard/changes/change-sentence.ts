@@ -1,4 +1,5 @@
 /** Says in words what a change of a rule or an override did. */
+import { shortened } from '../../../ground/shortened.js'
 import { type Description, defaultsFor, type Field, type FieldTable, fieldEntries } from '../../../rules/description.js'
 import type { Change, ChangedFields } from '../../../rules/history/history.js'
 import { OVERRIDES } from '../../../rules/overrides/override.js'
@@ -142,5 +143,5 @@ function noun({ name, title }: FieldChange): string {
 }
 
 function cut(text = ''): string {
-  return text.length <= MAX_VALUE_LENGTH ? text : `${text.slice(0, MAX_VALUE_LENGTH)}…`
+  return shortened(text, MAX_VALUE_LENGTH)
 }

@@ -4,7 +4,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type SqlWork, toColumn } from '../../../database/dialect.js'
 import { type FieldErrors, RuleValidationError } from '../../../ground/errors.js'
 import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
-import { type Description, defaultsFor, type FieldTable, type Values } from '../../../rules/description.js'
+import { type Description, defaultsFor, type FieldTable, spelled, type Values } from '../../../rules/description.js'
 import { entryVersion } from '../../../rules/entry-version.js'
 import { type IdentifiedEntry, readSomeEntries } from '../../../rules/read-entries.js'
 import { changeRows } from '../../../rules/table.js'
@@ -35,8 +35,18 @@ export interface EntryForm<Table extends FieldTable, Identity extends keyof Tabl
    * @throws RuleValidationError for wrong fields
    */
   readonly checks: Readonly<Record<string, FormCheck>>
+  /** Returns what to ask before the form is saved; undefined for nothing. */
+  readonly question?: (values: Values, nowMs: number) => FormQuestion | undefined
   /** Returns what the page of a stored row shows beside the form. */
   readonly beside?: (request: FastifyRequest, reply: FastifyReply, row: IdentifiedEntry<Table>) => Promise<object>
+}
+
+/** What a form asks before it does something that may be a mistake: a second button answers it. */
+export interface FormQuestion {
+  readonly text: string
+  readonly button: string
+  /** What the button sends as `confirmed`: a form that says something else since is asked about again. */
+  readonly value: string
 }
 
 export interface FormCheck {
@@ -53,6 +63,7 @@ interface Shown<Table extends FieldTable> {
   readonly errors: FieldErrors
   /** A sentence about the form as a whole. */
   readonly problem?: string
+  readonly question?: FormQuestion
   readonly beside?: object
 }
 
@@ -62,8 +73,6 @@ const FILLING = /^(\w+)=(.*)$/s
 type Outcome = 'created' | 'changed' | 'deleted' | 'taken' | 'stale'
 
 const MissingEntryError = createError('FST_RATE_LIMIT_NOT_FOUND', 'It was deleted, or never existed.', 404)
-/** Room for the longest values of all fields. */
-const BODY_LIMIT = 65_536
 const MAX_ID = 2_147_483_647
 
 export function registerEntryForm<Table extends FieldTable, Identity extends keyof Table & string>(
@@ -74,6 +83,7 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
   const { description, name, list, right, checks } = kind
   const { fields, identity, entity } = description
   const [identityField = ''] = identity
+  const checkButtons = Object.entries(checks).map(([value, { text }]) => ({ value, text }))
 
   async function findById(id: number): Promise<IdentifiedEntry<Table> | undefined> {
     return (await fromDatabase(readSomeEntries(database, description, 'WHERE id = $1', [id])))[0]
@@ -127,6 +137,10 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
         const fill = readFields(fields, (field) => (field === filled ? filling : undefined), clock.now())
         return send(request, reply, { ...shown, values: { ...values, ...fill } })
       }
+      const question = action === 'delete' ? undefined : kind.question?.(values, clock.now())
+      if (question !== undefined && form?.get('confirmed') !== question.value) {
+        return refuse(request, reply, { ...shown, question })
+      }
       const outcome = await actAs(request, right, () => write(id, version, action === 'delete' ? undefined : typed))
       if (outcome === 'taken') {
         const titles = identity.map((field) => fields[field]?.panel.title.toLowerCase())
@@ -144,7 +158,8 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
           problem: `Nothing was saved: the ${entity} was changed since you opened it. What you typed is below; save again to replace the other change.`,
         })
       }
-      const subject = visible(String(values[identityField] ?? ''))
+      const named: Values = outcome === 'deleted' ? (row?.entry ?? {}) : { ...values, ...spelled(fields, values) }
+      const subject = visible(String(named[identityField] ?? ''))
       const text = `The ${entity} ${subject} was ${outcome}.`
       leaveNotice(request, reply, list, { succeeded: true, text, typed: {} })
       return reply.redirect(list, 303)
@@ -174,9 +189,12 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
   async function send(
     request: FastifyRequest,
     reply: FastifyReply,
-    { row, version, values, errors, problem, beside }: Shown<Table>,
+    { row, version, values, errors, problem, question, beside }: Shown<Table>,
   ) {
     const actor = actorWith(request, right)
+    // The checks of a stored row are for everybody who reads it.
+    const reader = row !== undefined && checkButtons.length > 0 ? actorWith(request, 'read') : undefined
+    const sender = actor ?? reader
     const stored: Values = row?.entry ?? {}
     const subject = row === undefined ? `New ${entity}` : visible(String(stored[identityField] ?? ''))
     return pages.send(reply, 'entry-form', {
@@ -187,13 +205,14 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
         list_title: kind.listTitle,
         id: row?.id,
         version,
-        token: actor === undefined ? undefined : issueFormToken(request, reply, actor),
+        token: sender === undefined ? undefined : issueFormToken(request, reply, sender),
         read_only: actor === undefined,
         is_new: row === undefined,
         entity,
         groups: formGroups(fields, values, errors),
-        checks: Object.entries(checks).map(([value, { text }]) => ({ value, text })),
+        checks: checkButtons,
         problem: problem ?? problemOf(errors),
+        question,
         ...(row !== undefined && (await kind.beside?.(request, reply, row))),
         ...beside,
         now: toMoment(clock.now()),
@@ -202,7 +221,8 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
   }
 
   app.register(async (scope) => {
-    guardActions(scope, internals, right, BODY_LIMIT)
+    // Checks save nothing: what saves asks for its right.
+    guardActions(scope, internals, 'read')
     scope.get(`/${name}.html`, staffRoute(name), showForm)
     scope.post<{ Body: StaffForm }>(`/${name}.html`, staffRoute(name), takeForm)
   })

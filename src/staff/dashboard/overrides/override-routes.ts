@@ -15,6 +15,7 @@ import { staffRoute } from '../../shell/staff-routes.js'
 import { registerEntryForm } from '../entries/entry-form-routes.js'
 import { formatCount } from '../format.js'
 import type { PageRoutes } from '../page-routes.js'
+import { askAboutEverybody } from './everybody.js'
 import { listOverrides } from './list-overrides.js'
 import { listHref, overridesContext, readOverrideView } from './overrides-page.js'
 
@@ -116,6 +117,7 @@ export function registerOverrideRoutes(routes: PageRoutes): void {
     listTitle: 'Overrides and bans',
     right: RIGHT,
     checks: {},
+    question: askAboutEverybody,
   })
   app.get(`/${LIST}`, staffRoute('overrides'), showOverrides)
   app.register(async (scope) => {

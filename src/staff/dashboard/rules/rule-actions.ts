@@ -2,6 +2,7 @@
 import type { Database } from '../../../database/database.js'
 import { runStatement, type SqlWork } from '../../../database/dialect.js'
 import { errorMessage } from '../../../ground/errors.js'
+import { shortened } from '../../../ground/shortened.js'
 import { Parameters } from '../../../reports/filter.js'
 import { RULES } from '../../../rules/rule.js'
 import { changeRows } from '../../../rules/table.js'
@@ -102,7 +103,7 @@ function namesOf(rules: readonly ChosenRule[]): string {
 }
 
 function shortName(name: string): string {
-  return visible(name.length > MAX_NAME_LENGTH ? `${name.slice(0, MAX_NAME_LENGTH)}…` : name)
+  return visible(shortened(name, MAX_NAME_LENGTH))
 }
 
 /** A priority that was typed beside a rule, and the one that the page showed. */
