@@ -6,6 +6,7 @@ import { startApp } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
 import { logEvents } from '../support/events.js'
 import { headerOf, partOf, startMailServer } from '../support/mail-server.js'
+import { DASHBOARD } from '../support/staff-app.js'
 import { openForms } from '../support/staff-forms.js'
 import { closedPort } from '../support/tcp-proxy.js'
 import { startWebhookReceiver, TOKEN } from '../support/webhook-receiver.js'
@@ -125,7 +126,7 @@ forEachDatabase((provider) => {
     await analytics.sendOffenderAlerts()
     const { text } = await get(PAGE)
     assert.deepEqual(rowsOf(text), [['Keys over the threshold', 'Failed: status 500', 'never sent']])
-    assert.match(text, /class="card state alert-channel denied"/)
+    assert.match(text, /class="card state denied" aria-labelledby="channel-0"/)
     clock.advance(1_000)
     await submit(PAGE, {})
     const after = await get(PAGE)
@@ -133,9 +134,41 @@ forEachDatabase((provider) => {
       ['Test message', 'Sent', 'sent'],
       ['Keys over the threshold', 'Failed: status 500', 'never sent'],
     ])
-    assert.match(after.text, /class="card state alert-channel denied"/)
+    assert.match(after.text, /class="card state denied" aria-labelledby="channel-0"/)
     await analytics.sendOffenderAlerts()
     assert.match((await get(PAGE)).text, /Told of 1 key</)
+  })
+
+  test('the links of an alert lead to the client, the network and the policy since it began, and to the dashboard', async (t) => {
+    const receiver = await startWebhookReceiver(t)
+    const publicUrl = `https://example.com${DASHBOARD}`
+    const { get, clock, app } = await openForms(t, provider, 'viewer', { alertWebhook: receiver.url, publicUrl })
+    const { client, analytics } = app.smartRateLimit
+    await client.rateLimitRule.create({ data: { name: 'a&b', pathPattern: '^/', rate: '5/m' } })
+    const atMs = clock.now()
+    for (const key of ['ip:203.0.113.7', 'ip:203.0.113.8', 'user:a&b c']) {
+      await logEvents(client, { key, blocked: 60, atMs })
+    }
+    for (let last = 0; last < 30; last++) {
+      await logEvents(client, {
+        key: `rule:a&b:198.51.${last}.1`,
+        client: `ip:198.51.${last}.1`,
+        ruleName: 'a&b',
+        blocked: 10,
+        atMs,
+      })
+    }
+    await analytics.sendIncidentAlerts()
+    const links = receiver.posts.map(({ body }) => JSON.parse(body).incident)
+    assert.deepEqual(links.map(({ scope }) => scope).toSorted(), ['203.0.113.0/24', 'policy:a&b', 'user:a&b c'])
+    for (const { scope, url, refused } of links) {
+      assert.ok(url.startsWith(publicUrl), url)
+      const { status, text } = await get(url.slice(publicUrl.length))
+      assert.equal(status, 200)
+      assert.ok(text.includes(scope.replace('policy:', '').replace('&', '&amp;')), scope)
+      assert.ok(text.includes(String(refused)), `${scope} ${refused}`)
+      assert.doesNotMatch(text, /Write it as/)
+    }
   })
 
   test('five test messages in five minutes are sent, whoever sends them', async (t) => {

@@ -163,6 +163,10 @@ forEachDatabase((provider) => {
 
       const { offenders } = await analytics.sendOffenderAlerts()
       assert.ok(offenders.length > 5)
+      await statuses(60, '/net', { from: NEIGHBOUR })
+      await events.flush()
+      const { incidents } = await analytics.sendIncidentAlerts()
+      assert.ok(incidents.length > 0)
       const [top] = await analytics.getTopClients()
       // Which one it is depends on how soon the bans are in force.
       const networks = /^ip:(203\.0\.113\.0\/24|2001:db8:aaaa::\/48)$/

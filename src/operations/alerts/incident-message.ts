@@ -69,7 +69,9 @@ function factsOf({ scope, from, to, clients, refused, denied, policies, paths }:
     { name: isPolicy ? 'Policy' : isNetwork(scope) ? 'Network' : 'Client', value: shortened(visible(name), MAX_SCOPE) },
     { name: 'Since', value: momentText(from) },
     ...(to === null ? [] : [{ name: 'Until', value: momentText(to) }]),
-    ...(isPolicy || isNetwork(scope) ? [{ name: 'Clients', value: formatCount(clients) }] : []),
+    ...(isPolicy || (isNetwork(scope) && !scope.startsWith('ip:'))
+      ? [{ name: 'Clients', value: formatCount(clients) }]
+      : []),
     { name: 'Refused (over a limit)', value: formatCount(refused) },
     { name: 'Denied (by an operator or a list)', value: formatCount(denied) },
     ...(isPolicy ? [] : [{ name: 'Policies', value: listText(policies) }]),
@@ -90,11 +92,13 @@ function subjectLink({ scope, from }: Incident, publicUrl: string): MessageLink 
   if (scope.startsWith(POLICY)) {
     return { text: 'Open the policy', url: link('', { rule: scope.slice(POLICY.length) }) }
   }
-  return { text: `Open the ${isNetwork(scope) ? 'network' : 'client'}`, url: link('client.html', { client: scope }) }
+  const client = ADDRESS.test(scope) && !scope.startsWith('ip:') ? `ip:${scope}` : scope
+  return { text: `Open the ${isNetwork(scope) ? 'network' : 'client'}`, url: link('client.html', { client }) }
 }
 
+/** With truncated addresses a client is a network, too. */
 function isNetwork(scope: string): boolean {
-  return ADDRESS.test(scope) && !scope.startsWith('ip:')
+  return scope.includes('/') && ADDRESS.test(scope)
 }
 
 function linksOf(subject: MessageLink | undefined, publicUrl: string | undefined): MessageLink[] {

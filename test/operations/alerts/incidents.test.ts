@@ -47,7 +47,7 @@ forEachDatabase((_provider, open) => {
     assert.deepEqual([mailServer.mails.length, to], [1, ['ops@example.com']])
     assert.equal(headerOf(raw, 'Subject'), '[fastify-smart-ratelimit] Incident: 203.0.113.0/24')
     const since = incident?.from.slice(0, 16)
-    const link = `${DASHBOARD}client.html?${new URLSearchParams({ client: '203.0.113.0/24', since: `${since}Z` })}`
+    const link = `${DASHBOARD}client.html?${new URLSearchParams({ client: 'ip:203.0.113.0/24', since: `${since}Z` })}`
     const when = `${since?.replace('T', ' ')} UTC`
     assert.equal(
       partOf(raw, 'text/plain').replaceAll('\r\n', '\n').trimEnd(),
