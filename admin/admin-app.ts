@@ -54,15 +54,15 @@ export async function createAdminApp(options: AdminAppOptions) {
     const outer = outerOf(request)
     reply.headers(outer.reply.getHeaders())
     keepMember(outer.request, request)
-    // Here `@adminjs/fastify` looks for who is signed in.
+    // The session is where `@adminjs/fastify` looks for who is signed in.
     Object.assign(request, { session: { adminUser: panelUser(outer.request) } })
     // Pages and files change nothing, and other sites may link to them.
     if (isScripted(request)) await refuseForged(outer.request, reply)
     else if (await sendFile(pathOf(request), request, reply)) return reply
   })
   app.addHook('preHandler', async (request) => {
-    const { request: asked, reply } = outerOf(request)
-    if (request.body !== undefined) await guard(asked, reply)
+    const { request: outerRequest, reply } = outerOf(request)
+    if (request.body !== undefined) await guard(outerRequest, reply)
     request.query = Object.fromEntries(new URLSearchParams(requestedSearch(request)))
     await requireAction(admin, pathOf(request), request)
   })
@@ -74,7 +74,7 @@ export async function createAdminApp(options: AdminAppOptions) {
   app.setNotFoundHandler(async () => {
     throw new NotFoundError()
   })
-  // Nothing is bundled: see static-files.ts.
+  // The bundler has no work: see static-files.ts.
   admin.initialize = async () => undefined
   await buildRouter(admin, app)
   app.get(mount + STYLES, async () => undefined)
@@ -101,18 +101,18 @@ async function requireAction(admin: AdminJS, path: string, request: FastifyReque
   const { resourceId, recordId, action } = Object(request.params)
   const resource = admin.resources.find((each) => each.id() === resourceId)
   const actions = resource?.decorate().actions ?? {}
-  const known = Object.hasOwn(actions, String(action)) ? actions[action] : undefined
+  const requested = Object.hasOwn(actions, String(action)) ? actions[action] : undefined
   const isKnown =
-    (path.includes('/actions/') && known?.isResourceType()) ||
-    (path.includes('/records/') && known?.isRecordType()) ||
-    (path.includes('/bulk/') && known?.isBulkType()) ||
+    (path.includes('/actions/') && requested?.isResourceType()) ||
+    (path.includes('/records/') && requested?.isRecordType()) ||
+    (path.includes('/bulk/') && requested?.isBulkType()) ||
     (path === '/resources/:resourceId' && resource !== undefined)
   const isOfRow = path.includes('/records/')
   const row = isOfRow && ROW_ID.test(String(recordId)) ? ((await resource?.findOne(String(recordId))) ?? null) : null
   // AdminJS would answer that with a status of 200.
-  if (known !== undefined && !known.isAccessible(panelUser(request), row ?? undefined))
+  if (requested !== undefined && !requested.isAccessible(panelUser(request), row ?? undefined))
     throw new ActionDeniedError(NOT_ALLOWED)
   // An action without a component has no page: AdminJS would run it as soon as the page is opened.
-  const isThere = path.startsWith('/api/') || known?.toJSON().component !== false
+  const isThere = path.startsWith('/api/') || requested?.toJSON().component !== false
   if (!isKnown || !isThere || (isOfRow && row === null)) throw new NotFoundError()
 }

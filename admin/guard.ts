@@ -18,7 +18,7 @@ export function createPanelCheck(options: AdminOptions, { clock }: Internals): F
   }
 }
 
-/** Who uses the panel, as AdminJS knows it. The host's own AdminJS may set the rights, too. */
+/** The user of the panel, as AdminJS knows it. The host's own AdminJS may set the rights, too. */
 interface PanelUser {
   readonly email: string
   readonly rateLimitRights: readonly Right[]

@@ -41,7 +41,7 @@ export async function createAdminResources(app: LimitedApp, componentLoader: Com
   return createResources(app)
 }
 
-/** The one component that the resources name. */
+/** The name of the one component that the resources have. */
 const COMPONENT = 'RateLimitInList'
 
 const PEERS = ['adminjs', '@adminjs/fastify'] as const

@@ -8,7 +8,7 @@ export interface AdminOptions extends StaffOptions {
    * proxy in front must not rewrite it.
    */
   readonly rootPath?: string | undefined
-  /** With `isStaff`: returns the actor of a request for the history; may be async. `staff` by default. */
+  /** Returns the actor of a request for the history, with `isStaff`; may be async. `staff` by default. */
   readonly actor?: ((request: FastifyRequest) => string | Promise<string>) | undefined
 }
 

@@ -43,7 +43,7 @@ export async function setSecurityHeaders(_request: FastifyRequest, reply: Fastif
   forbidStoring(reply)
   reply.headers({
     'x-content-type-options': 'nosniff',
-    // With `no-referrer` browsers send `Origin: null` with the form to sign out, which would be refused.
+    // A `no-referrer` would have browsers send `Origin: null` with the form to sign out, which would be refused.
     'referrer-policy': 'same-origin',
   })
 }

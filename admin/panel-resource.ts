@@ -6,7 +6,7 @@ import { completedModel, type ModelName } from './models.js'
 import { notice } from './resources/actions.js'
 
 interface Table {
-  /** Its name in the panel's addresses. */
+  /** The name in the panel's addresses. */
   readonly name: string
   readonly model: ModelName
   readonly provider: 'sqlite' | 'postgresql'
@@ -15,7 +15,7 @@ interface Table {
   readonly sortable: readonly string[]
   /** The filters that compare whole texts; the adapter itself asks whether a text is contained. */
   readonly exact?: readonly string[]
-  /** How many of the newest rows a list shows; all unless given. */
+  /** The number of the newest rows that a list shows; all unless given. */
   readonly newest?: number
 }
 
@@ -44,11 +44,14 @@ const COUNTED = 10_000
  * them all.
  */
 function bounded(rows: Rows, hasId: boolean, { exact = [], newest }: Table): object {
-  async function where({ where: asked = {} }: Query): Promise<Row> {
-    const own = Object.entries(asked).map(([name, value]) => [name, exact.includes(name) ? whole(value) : value])
-    if (newest === undefined) return Object.fromEntries(own)
+  async function where({ where: filters = {} }: Query): Promise<Row> {
+    const conditions = Object.entries(filters).map(([name, value]) => [
+      name,
+      exact.includes(name) ? whole(value) : value,
+    ])
+    if (newest === undefined) return Object.fromEntries(conditions)
     const last = await rows.findFirst({ orderBy: { id: 'desc' }, select: { id: true } })
-    return { AND: [Object.fromEntries(own), { id: { gt: Number(last?.id ?? 0) - newest } }] }
+    return { AND: [Object.fromEntries(conditions), { id: { gt: Number(last?.id ?? 0) - newest } }] }
   }
   return Object.create(rows, {
     count: { value: async (query: Query) => rows.count({ where: await where(query), take: COUNTED + 1 }) },
@@ -59,7 +62,7 @@ function bounded(rows: Rows, hasId: boolean, { exact = [], newest }: Table): obj
           // The last field makes the order total; keys have an index of one field.
           orderBy: hasId ? [query.orderBy ?? {}, { id: 'asc' }] : query.orderBy,
           skip: Math.min(Math.max(Math.trunc(query.skip ?? 0) || 0, 0), COUNTED),
-          // For a negative number Prisma returns the last rows, without a limit.
+          // Prisma returns the last rows for a negative number, without a limit.
           take: Math.min(Math.max(Math.trunc(query.take ?? MAX_PAGE) || 0, 0), MAX_PAGE),
         }),
     },
@@ -87,7 +90,7 @@ export class PanelResource extends Resource {
     for (const property of this.properties()) {
       property.isSortable = () => table.sortable.includes(property.path())
     }
-    // Otherwise the Prisma adapter of the host's own AdminJS would take this for one of its tables.
+    // The Prisma adapter of the host's own AdminJS would take a resource with a client for one of its tables.
     Reflect.deleteProperty(this, 'client')
   }
 

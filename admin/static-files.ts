@@ -19,7 +19,7 @@ const CONTENT_TYPES: Readonly<Record<string, string>> = {
   '.svg': 'image/svg+xml',
   '.ttf': 'font/ttf',
 }
-/** How well brotli compresses: the highest quality takes seconds for AdminJS's scripts, and saves little. */
+/** The quality of brotli: the highest takes seconds for AdminJS's scripts, and saves little. */
 const QUALITY = 9
 
 interface StaticFile {
@@ -52,13 +52,13 @@ export function createStaticFiles() {
   return async function sendFile(path: string, request: FastifyRequest, reply: FastifyReply): Promise<boolean> {
     const from = files.get(path)
     if (from === undefined) return false
-    const known = loaded.get(path)
-    const loading = known ?? load(from)
-    if (known === undefined) loaded.set(path, loading)
+    const existing = loaded.get(path)
+    const loading = existing ?? load(from)
+    if (existing === undefined) loaded.set(path, loading)
     const file = await loading
     const encoding = encodingFor(file, String(request.headers['accept-encoding'] ?? ''))
     const tag = `"${file.tag}-${encoding}"`
-    // Only staff gets them; the tag tells the browser when they change.
+    // The files are for staff only; the tag tells the browser when they change.
     reply.headers({ etag: tag, vary: 'accept-encoding', 'cache-control': 'private, no-cache' }).type(file.type)
     if (String(request.headers['if-none-match'] ?? '').includes(tag)) {
       reply.code(304).send()

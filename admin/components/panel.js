@@ -46,7 +46,7 @@ function noticeFor({ response }) {
   if (status !== FORBIDDEN || data?.denied)
     return notice(`Nothing was saved: ${data?.error ?? `the server answered ${status}.`}`)
   const { paths } = REDUX_STATE
-  // Without an address to sign out, the host has its own sign-in.
+  // A host without an address to sign out has its own sign-in.
   const signIn = paths.logoutPath === '' ? paths.rootPath : paths.loginPath
   return notice('Nothing was saved: you are signed out. This page stays as it is: sign in, then try again.', signIn)
 }
@@ -58,7 +58,7 @@ function RateLimitInList(props) {
   const { property, record } = props
   const isSwitch = property.type === 'boolean'
   const actions = isSwitch ? record.bulkActions : record.recordActions
-  // Those who may not change it see it.
+  // Users who may not change it see it.
   if (!actions.some(({ name }) => name === (isSwitch ? 'enable' : 'edit'))) {
     const value = record.params[property.path]
     return React.createElement('span', null, isSwitch ? (value === true ? 'On' : 'Off') : String(value))
@@ -122,7 +122,7 @@ function NumberField({ property, record, resource }) {
 
   async function saveChange() {
     if (text === stored) return
-    // For a text that is not a number the browser returns an empty text, which would be saved as 0.
+    // The browser returns an empty text for a text that is not a number, which would be saved as 0.
     const problem = text === '' ? NO_NUMBER : await save(resource.id, record.id, property.path, text)
     if (problem === undefined) {
       record.params[property.path] = Number(text)

@@ -41,7 +41,7 @@ export async function showVisibly(answer: ActionResponse): Promise<ActionRespons
 /** The actions of tables that only programs write, without the list. */
 export const READ_ONLY = {
   show: allowed({ after: showVisibly }),
-  // No field refers to these tables, so that they need no search.
+  // The tables have no field that refers to them, so that they need no search.
   search: REFUSED,
   new: REFUSED,
   edit: REFUSED,
@@ -64,8 +64,8 @@ const OUTDATED = 'Not saved: the row was changed after you opened it. The form n
 export function editableBy(right: Right, fields: readonly string[]) {
   /** Keeps what may be written, with the line feeds of a text, which forms send as CRLF. */
   async function takeFields(request: ActionRequest): Promise<ActionRequest> {
-    const given = Object.entries(request.payload ?? {}).filter(([name]) => fields.includes(name))
-    const written = given.map(([name, value]) => [
+    const accepted = Object.entries(request.payload ?? {}).filter(([name]) => fields.includes(name))
+    const written = accepted.map(([name, value]) => [
       name,
       typeof value === 'string' ? value.replaceAll('\r\n', '\n') : value,
     ])

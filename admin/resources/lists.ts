@@ -15,14 +15,14 @@ const ORDERS = ['asc', 'desc']
  */
 export function listBy(filters: Filters, sortable: readonly string[], after?: After<ActionResponse>): PanelAction {
   async function takeParameters(request: ActionRequest): Promise<ActionRequest> {
-    const asked: Readonly<Record<string, unknown>> = request.query ?? {}
-    const { page, perPage, sortBy, direction } = asked
+    const parameters: Readonly<Record<string, unknown>> = request.query ?? {}
+    const { page, perPage, sortBy, direction } = parameters
     const isSorted = sortable.includes(String(sortBy)) && ORDERS.includes(String(direction))
     const query = {
       page: toCount(page) ?? 1,
       ...(toCount(perPage) !== undefined && { perPage: toCount(perPage) }),
       ...(isSorted && { sortBy, direction }),
-      ...Object.fromEntries(Object.entries(filters).flatMap(([name, kind]) => toParameters(name, kind, asked))),
+      ...Object.fromEntries(Object.entries(filters).flatMap(([name, kind]) => toParameters(name, kind, parameters))),
     }
     return { ...request, query }
   }
@@ -35,11 +35,15 @@ function toCount(value: unknown): number | undefined {
 }
 
 /** Returns the valid values of a filter, as the address has them. */
-function toParameters(name: string, kind: FilterKind, asked: Readonly<Record<string, unknown>>): [string, string][] {
+function toParameters(
+  name: string,
+  kind: FilterKind,
+  parameters: Readonly<Record<string, unknown>>,
+): [string, string][] {
   const names = kind === 'period' ? [`filters.${name}~~from`, `filters.${name}~~to`] : [`filters.${name}`]
   return names.flatMap((each): [string, string][] => {
     // PostgreSQL refuses NUL.
-    const text = String(asked[each] ?? '')
+    const text = String(parameters[each] ?? '')
       .trim()
       .replaceAll('\0', '')
       .slice(0, MAX_LENGTH)

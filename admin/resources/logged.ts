@@ -7,7 +7,7 @@ import type { AdminResource, Source } from './resource.js'
 
 const EVENT_FILTERS: Filters = { allowed: 'switch', timestamp: 'period', key: 'text', ruleName: 'text', path: 'text' }
 const EVENT_FIELDS = ['timestamp', 'key', 'ruleName', 'method', 'path', 'allowed', 'count', 'limit']
-/** How many of the newest events are listed and searched: no index helps every filter. */
+/** The number of the newest events that are listed and searched: no index helps every filter. */
 const NEWEST = 10_000
 
 /** Creates the resource for the newest events, which are read-only. */

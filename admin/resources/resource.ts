@@ -7,7 +7,7 @@ export interface AdminResource {
   readonly options: ResourceOptions
 }
 
-/** Where the rows come from. Every write goes through the client, which validates it. */
+/** The source of the rows. Every write goes through the client, which validates it. */
 export interface Source {
   readonly client: RateLimitClient
   readonly provider: 'sqlite' | 'postgresql'
