@@ -72,7 +72,7 @@ const { output } = await bundle.write({
   dir: DIST,
   format: 'esm',
   chunkFileNames: 'chunks/[name]-[hash].js',
-  // One file for what every app loads: reading sixty takes longer than all that is in them.
+  // The modules that every app loads are one file: reading sixty takes longer than all that is in them.
   manualChunks: (id) => (ofEveryApp.has(id) ? 'app' : undefined),
   onlyExplicitManualChunks: true,
   plugins: [withoutComments],

@@ -51,7 +51,7 @@ async function buildApp(
     middleware: { defaultRate: DEFAULT_RATE, rateLimits: { '/auth/': '5/m' } },
     ...(database && { database: database.url, user: demoUser }),
   })
-  // One sign-in for both: the path is above the dashboard and the panel.
+  // The sign-in is one for both: the path is above the dashboard and the panel.
   const staff = staffAccounts({ accounts, sessionSecret, cookiePath: '/ratelimit' })
   await app.register(dashboardPlugin, { prefix: '/ratelimit', staff })
   if (hasAdminJs()) await app.register(adminPlugin, { rootPath: PANEL, staff })

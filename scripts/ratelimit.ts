@@ -20,7 +20,7 @@ function signalOfInterruption(): AbortSignal {
 
 // A reader may close the pipe early, as `head` does: that is no failure, and does not stop the work.
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  // Where one line fails, as on a full disk, all do.
+  // All lines fail where one does, as on a full disk.
   if (error.code === 'EPIPE' || process.exitCode === 1) return
   process.exitCode = 1
   warnLine(`ratelimit: the output could not be printed: ${errorLine(error)}`)

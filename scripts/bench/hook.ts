@@ -79,7 +79,7 @@ async function openHooks({ prepare, register }: Row, backend: Backend) {
   app.addHook('onRequest', (...called) => void live.push([called[0], called[1]]))
   const hooks = collectHooks(app)
   await register(app, backend)
-  // After those of plugins: @fastify/rate-limit adds its hook to each route.
+  // The hooks run after those of plugins: @fastify/rate-limit adds its hook to each route.
   app.addHook('onRoute', ({ onRequest = [] }) => void hooks.push(...[onRequest].flat()))
   app.get(PATH, async () => 'passed')
   await app.ready()
@@ -99,7 +99,7 @@ async function openHooks({ prepare, register }: Row, backend: Backend) {
         if (late instanceof Promise) late.then(pass)
       }
     }
-    // Nothing here waits for more than promises.
+    // The hooks here wait for no more than promises.
     while (passed < CALLS * hooks.length) await undefined
     return Number(process.hrtime.bigint() - start) / CALLS
   }

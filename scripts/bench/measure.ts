@@ -10,15 +10,18 @@ import { type Backend, databaseMicroseconds, sum } from './servers.js'
 
 /** Long enough to compile the server's code and plan its statements; shorter for shorter measurements. */
 const WARM_UP_SECONDS = 2
-/** How long a row is loaded before the bare servers are, and so on in turn: the speed of a machine changes in seconds. */
+/**
+ * The time for which a row is loaded before the bare servers are, and so on in turn: the speed of a machine changes in
+ * seconds.
+ */
 const SLICE_SECONDS = 1
-/** How long servers may finish what follows the last answers of a slice, before they are paused. */
+/** The time for which servers may finish what follows the last answers of a slice, before they are paused. */
 const SETTLE_MS = 10
-/** How many servers are loaded at a time: more would have hardly any of the machine, each. */
+/** The number of servers that are loaded at a time: more would have hardly any of the machine, each. */
 export const LOADED_SERVERS = 4
 const SERVER = fileURLToPath(new URL(`./server${extname(import.meta.url)}`, import.meta.url))
 
-/** What a server has used since it started. */
+/** The resources that a server has used since it started. */
 export interface ServerUse {
   /** CPU time, that of its threads included. */
   readonly microseconds: number
@@ -27,12 +30,12 @@ export interface ServerUse {
 
 export interface MeasureOptions {
   readonly seconds: number
-  /** How many processes serve the row, over one backend. */
+  /** The number of processes that serve the row, over one backend. */
   readonly processes: number
   readonly signal: AbortSignal
 }
 
-/** What was measured of one row's servers. */
+/** The results of one row's servers. */
 export interface Measured {
   readonly requestsPerSecond: number
   /** CPU microseconds per request. */
@@ -45,7 +48,7 @@ export interface Measured {
   readonly lostEvents: number
 }
 
-/** One round of a row, and what was measured of the bare servers in turn with it. */
+/** A round of a row, and the results of the bare servers in turn with it. */
 export interface Measurement extends Measured {
   readonly bare: Measured
 }
@@ -140,7 +143,7 @@ export async function measureRow(
   try {
     const measured = [await bare.begin(), await servers.begin()] as const
     for (let slice = 0; slice < options.seconds / SLICE_SECONDS; slice++) {
-      // What a database is left to do after a row's slice disturbs either.
+      // The work that a database is left to do after a row's slice disturbs either.
       const order = slice % 2 === 0 ? measured : measured.toReversed()
       for (const { loadSlice } of order) await loadSlice()
     }

@@ -103,7 +103,7 @@ async function measure(
     const startedMs = performance.now()
     await foldAll(database, nowMs, { signal })
     const foldUs = ((performance.now() - startedMs) * 1_000) / events
-    // What the server would do later by itself, since real logs are not written within three minutes.
+    // The server would do this later by itself, since real logs are not written within three minutes.
     if (provider === 'postgresql') await client.$executeRawUnsafe('VACUUM ANALYZE')
     warnLine(`${provider}: ${events} events are written; measuring`)
     const read = createReportRunner(database, { now: () => nowMs })

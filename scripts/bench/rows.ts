@@ -11,7 +11,7 @@ import type { Backend, Need } from './servers.js'
 
 type Register = (app: FastifyInstance, backend: Backend) => unknown
 
-/** One server of the comparison. */
+/** A server of the comparison. */
 export interface Row {
   readonly name: string
   readonly needs?: Need

@@ -18,7 +18,7 @@ import { markdownReport } from './report.js'
 import { chooseRows, ROWS, type Row } from './rows.js'
 import { Backends, isReachable } from './servers.js'
 
-// With the defaults all rows take about 20 minutes.
+// The defaults take about 20 minutes for all rows.
 const program = new Command('npm run bench --')
   .option('--rounds <int>', 'how often every row is measured', integer('rounds', 1, 100), 5)
   .option(

@@ -16,7 +16,7 @@ for (const path of ROUTES) app.get(path, async () => ({ hello: 'world' }))
 const origin = await app.listen({ port: 0, host: '127.0.0.1' })
 process.on('message', async () => {
   const events = app.hasDecorator('smartRateLimit') ? app.smartRateLimit.events : undefined
-  // What is still buffered is part of the work.
+  // The events that are still buffered are part of the work.
   await events?.flush()
   const { user, system } = process.cpuUsage()
   process.send?.({ microseconds: user + system, lostEvents: events?.stats().dropped ?? 0 } satisfies ServerUse)

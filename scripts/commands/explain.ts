@@ -43,7 +43,7 @@ export async function run(options: ExplainCommandOptions, context: CommandContex
   return {
     json: { ...explanation, notes: settings.useDynamicRules ? notes : [WITHOUT_RULES, ...notes] },
     lines: [
-      // Otherwise the answer may be another one than the app's.
+      // The answer may not be the app's where rules are off.
       ...(settings.useDynamicRules ? [] : [WITHOUT_RULES, '']),
       visible(`${method} ${path}`),
       explanationSentence(explanation, ip !== undefined),
@@ -81,7 +81,7 @@ async function explain(
     })
     await app.ready()
     const { client, store } = app.smartRateLimit
-    // Otherwise the server's fallback would answer, as if the client had used nothing.
+    // The server's fallback would answer without a database, as if the client had used nothing.
     if (needsDatabase(settings)) await databaseFor(client).requireMigrations()
     if (store instanceof RedisStore) await store.ready()
     return await app.smartRateLimit.explain(request).catch((error: unknown) => {

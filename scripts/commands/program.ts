@@ -35,7 +35,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     .helpOption('-h, --help', 'show this help')
     .helpCommand('help [command]', 'show the help of a command')
     .configureHelp({
-      // Not "sortOptions", which compares by locale: loading that takes longer than the rest of the help.
+      // The option "sortOptions" compares by locale: loading that takes longer than the rest of the help.
       visibleOptions: (command) =>
         new Help()
           .visibleOptions(command)

@@ -39,7 +39,7 @@ export async function ratelimit(args: readonly string[], context: CommandContext
       writeErr: (text) => stderr.write(text),
       getOutHelpWidth: () => stdout.columns ?? 80,
       getErrHelpWidth: () => stderr.columns ?? 80,
-      // In one line, so that the log of a scheduler shows it completely.
+      // The error is one line, so that the log of a scheduler shows it completely.
       outputError: (text) => wrongUsage(command, errorLine(text).replace(/^error: /, '')),
     })
     command.exitOverride()

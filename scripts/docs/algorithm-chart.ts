@@ -6,7 +6,10 @@ import { PICTURE_STYLE } from './picture-style.js'
 
 const RATE = '10/10s'
 const SECONDS = 40
-/** When the client asks: four times a second around the end of a window, then nothing, then twice a second. */
+/**
+ * The times of the client's requests: four times a second around the end of a window, then nothing, then twice a
+ * second.
+ */
 const REQUESTS_MS = [...momentsMs(6, 14, 4), ...momentsMs(22, 38, 2)]
 
 const WIDTH = 820

@@ -13,7 +13,7 @@ export function headingSlug(heading: string): string {
 
 /** A Markdown file. */
 export interface Page {
-  /** Its path below the folder of the documentation, such as `guides/redis.md`. */
+  /** The path below the folder of the documentation, such as `guides/redis.md`. */
   readonly path: string
   readonly title: string
 }

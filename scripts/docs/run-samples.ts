@@ -80,14 +80,14 @@ async function createSandbox(page: string): Promise<Sandbox> {
   const modules = join(folder, 'node_modules')
   mkdirSync(join(modules, '.bin'), { recursive: true })
   symlinkSync(PACKAGE_ROOT, join(modules, 'fastify-smart-ratelimit'))
-  // As npm installs it: a command that can be executed.
+  // The command is there as npm installs it: it can be executed.
   const command = join(PACKAGE_ROOT, 'dist', 'scripts', 'ratelimit.js')
   chmodSync(command, 0o755)
   symlinkSync(command, join(modules, '.bin', 'ratelimit'))
   const port = await freePort()
   const database = new URL(POSTGRES)
   database.pathname = DATABASE
-  // What the pages say, and what it is here.
+  // The words of the pages, and what they are here.
   const meanings = new Map([
     ['localhost:3000', `127.0.0.1:${port}`],
     ['port: 3000', `port: ${port}`],

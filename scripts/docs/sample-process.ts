@@ -7,7 +7,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 
 export interface Sandbox {
   readonly folder: string
-  /** What the page's words for servers stand for here. */
+  /** The meanings that the page's words for servers have here. */
   readonly meanings: ReadonlyMap<string, string>
 }
 

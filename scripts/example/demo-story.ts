@@ -30,7 +30,7 @@ export const DEMO_RULES = [
 ].map((rule, index) => ({ ...rule, priority: 30 - 10 * index }))
 
 export const STORY_DAYS = 7
-/** How long before the start of the demo the incident began. */
+/** The time before the start of the demo at which the incident began. */
 const INCIDENT_MS = 25 * MINUTE_MS
 const GUESSING_STARTED_MS = 4 * DAY_MS - 2 * HOUR_MS
 const BUSIEST_HOUR = 15

@@ -129,7 +129,7 @@ function describe(method: string, path: string, operation: Operation): string[] 
 
 /** Describes every operation of the API. */
 export async function apiPage(): Promise<string> {
-  // Its own check, `npm run lint:openapi`, proves that the document is one of OpenAPI.
+  // The check `npm run lint:openapi` proves that the document is one of OpenAPI.
   const { info, tags, paths, components } = (await openApiDocument()) as Document
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ method, path, operation })),

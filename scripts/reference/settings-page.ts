@@ -19,7 +19,7 @@ interface Section {
   readonly about: string
   readonly settings: Readonly<Record<string, AnySetting>>
   readonly docs: ReadonlyMap<string, string>
-  /** Whether they are options of the plugin, which the environment may have. */
+  /** Whether the settings are options of the plugin, which the environment may have. */
   readonly hasVariables?: boolean
 }
 

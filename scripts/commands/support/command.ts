@@ -34,7 +34,7 @@ export function commandActor(command: string): string {
   try {
     return `ratelimit ${command} (${userInfo().username})`
   } catch {
-    // In a container the user may have no name.
+    // The user may have no name in a container.
     return `ratelimit ${command}`
   }
 }

@@ -1,4 +1,4 @@
-/** What samples take for granted before they register the plugin: an app. */
+/** The surroundings of samples before they register the plugin: an app. */
 import websocket from '@fastify/websocket'
 import Fastify from 'fastify'
 

@@ -1,4 +1,4 @@
-/** What samples take for granted after the plugin was registered: an app with limits, and its client. */
+/** The surroundings of samples after the plugin was registered: an app with limits, and its client. */
 import { basename } from 'node:path'
 import { rateLimitPlugin } from 'fastify-smart-ratelimit'
 import { app } from './bare.mjs'

@@ -9,12 +9,12 @@ export async function handler(): Promise<string> {
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** As a plugin for sessions has it. */
+    /** The session as a plugin for sessions has it. */
     session?: { readonly isStaff?: boolean }
   }
 }
 
-/** Any measure of a query. */
+/** A measure of a query. */
 export function complexityOf(body: unknown): number {
   return JSON.stringify(body).length
 }
