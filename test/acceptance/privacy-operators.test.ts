@@ -2,8 +2,11 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { type AddressForm, createAddressPrivacy } from '../../src/clients/address-privacy.js'
+import { databaseFor } from '../../src/database/database.js'
+import { addToken } from '../../src/staff/api/token-table.js'
 import { startWithApi } from '../support/api-app.js'
 import { act, keepCookies, noticeOf, type OpenedPage, openClient } from '../support/client-forms.js'
+import { eventually } from '../support/eventually.js'
 import { ratelimit } from '../support/scripts.js'
 import { DASHBOARD, startWithStaff } from '../support/staff-app.js'
 
@@ -136,6 +139,34 @@ test('a shortened client says that it is a network, and blocking it blocks and n
   assert.match(JSON.stringify(preview), /the log has networks, whose clients the preview counts together/)
   assert.equal(preview.would_refuse, 5)
 })
+
+for (const addresses of ['pseudonym', 'truncated'] as const) {
+  test(`with addresses as ${addresses} no page shows a whole address that nobody typed`, async (t) => {
+    const { app, clock, overrides, page, statuses } = await start(t, addresses)
+    const { client } = app.smartRateLimit
+    await client.rateLimitRule.create({
+      data: { name: 'sign-in', pathPattern: '^/sign-in', rate: '2/m', banAfter: 1, banFor: '2h' },
+    })
+    await statuses(4, '/sign-in', { from: BAD })
+    await eventually('the ban is written', async () => (await overrides.count()) === 1)
+    await addToken(databaseFor(client), { name: 'ci', role: 'viewer', expiresAtMs: null }, clock.now())
+    await app.smartRateLimit.events.flush()
+    const { id } = await overrides.findFirstOrThrow()
+    const addressesShown: string[] = []
+    for (const path of [
+      ...['', 'events.html', 'counters.html', 'overrides.html', 'tokens.html', 'changes.html', 'rules.html'],
+      ...['alerts.html', 'exchange.html', 'explain.html', 'counters.html?q=sign-in', `override.html?id=${id}`],
+    ]) {
+      const text = await page(path)
+      assert.match(text, /<h1/, path)
+      if (text.includes(BAD) || text.includes(NEIGHBOUR)) addressesShown.push(path)
+    }
+    assert.deepEqual(addressesShown, [])
+    assert.match(await page('counters.html'), PSEUDONYM)
+    assert.match(await page('overrides.html'), PSEUDONYM)
+    assert.match(await page('tokens.html'), /ci/)
+  })
+}
 
 test('staff who type an address find the override of its pseudonym, and its history', async (t) => {
   const privacy = { addresses: 'pseudonym' } as const
