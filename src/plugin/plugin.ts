@@ -97,9 +97,12 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   const writer = components.open('bans', new BanWriter({ database: opened.database, log }))
   const bans = components.open('refusals', createRefusalBans(settings, { store, limiter, current, writer, log }))
   // Opened before what writes the last events, so that these are counted.
-  if (metrics) components.open('metrics', openReadings(metrics, settings, { limiter, events, current, conditions }))
-  components.open('events', createFlush(opened, events))
   const reports = createReports(settings, opened, log)
+  if (metrics) {
+    const readings = { limiter, events, current, conditions, incidents: () => reports.getIncidents({ days: 1 / 24 }) }
+    components.open('metrics', openReadings(metrics, settings, readings))
+  }
+  components.open('events', createFlush(opened, events))
   if (enabled) {
     if (needsDatabase(settings)) components.open('database at start', createDatabaseStart(opened.database, log))
     if (settings.schedule) {

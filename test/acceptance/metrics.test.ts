@@ -4,6 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Counter, Registry, register } from 'prom-client'
 import { MemoryStore, type RateLimitOptions, type Store } from '../../src/index.js'
+import { ignoreIncident } from '../../src/rules/ignored-incidents.js'
 import { atEnd } from '../support/at-end.js'
 import { type AppOptions, okRoutes, openDatabase, startApp } from '../support/build-app.js'
 import { eventually } from '../support/eventually.js'
@@ -12,6 +13,7 @@ import { runApps } from '../support/optional-peers.js'
 
 const WAIT = 'ratelimit_decision_duration_seconds'
 const RULES_SHOWN = ['ratelimit_rules_active', 'ratelimit_rules_age_seconds', 'ratelimit_overrides_active']
+const INCIDENTS_SHOWN = 'ratelimit_incidents_open'
 const EVENTS_SHOWN = [
   'ratelimit_events_written_total',
   'ratelimit_events_dropped_total',
@@ -220,7 +222,26 @@ test('without events and rules there are no figures of them', async (t) => {
   const { registry } = await startMeasured(t, { database: null })
   const names = [...(await figuresOf(registry)).keys()]
 
-  for (const name of [...EVENTS_SHOWN, ...RULES_SHOWN]) assert.ok(!names.includes(name), name)
+  for (const name of [...EVENTS_SHOWN, ...RULES_SHOWN, INCIDENTS_SHOWN]) assert.ok(!names.includes(name), name)
+})
+
+test('open incidents are counted, and no longer when somebody has acted', async (t) => {
+  const database = await openDatabase(t, 'sqlite')
+  const { app, statuses, registry, clock } = await startMeasured(t, {
+    database,
+    plugin: { useDynamicRules: true, logEvents: true, middleware: { defaultRate: '1/h' } },
+  })
+  await statuses(60, '/')
+  await app.smartRateLimit.events.flush()
+  const isCounted = (count: number) => async () => (await figuresOf(registry)).get(INCIDENTS_SHOWN) === count
+  await eventually('the incident is counted', isCounted(1))
+
+  const [incident] = await app.smartRateLimit.analytics.getIncidents()
+  await ignoreIncident(database.database, incident?.id ?? '', clock.now())
+  clock.advance(29_000)
+  assert.ok(await isCounted(1)())
+  clock.advance(1_000)
+  await eventually('it is counted again', isCounted(0))
 })
 
 test('nothing that a client writes is in a label', async (t) => {

@@ -13,6 +13,7 @@ import { Registry } from 'prom-client'
 import type { RateLimitOptions, Store } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
+import { eventually } from '../support/eventually.js'
 import { runApps } from '../support/optional-peers.js'
 
 test('decisions, their duration, the store, the events and the rules reach the exporter', async (t) => {
@@ -70,6 +71,8 @@ test('the names become those of Prometheus, with the units that these have', asy
   }
   const { statuses } = await startApp(t, { database, plugin })
   await statuses(2, '/')
+  // Incidents are counted once metrics have been collected.
+  await eventually('the incidents are counted', async () => (await collect()).length === 13)
 
   // As the specification of OpenTelemetry has it (compatibility with Prometheus).
   const renamed = (await collect()).map(({ descriptor: { name, unit }, ...data }) => {
@@ -78,7 +81,7 @@ test('the names become those of Prometheus, with the units that these have', asy
   })
   const exposed = (await registry.getMetricsAsJSON()).map(({ name }) => name)
   assert.deepEqual(renamed.sort(), exposed.sort())
-  assert.equal(exposed.length, 12)
+  assert.equal(exposed.length, 13)
 })
 
 test('a meter will do too, and apps that share one are added up; of those that closed the counts stay', async (t) => {

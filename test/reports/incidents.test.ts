@@ -4,6 +4,7 @@ import { InvalidSettingError } from '../../src/ground/errors.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 import type { RateLimitEvent } from '../../src/log/event.js'
 import { analyticsFor } from '../../src/plugin/analytics.js'
+import { ignoreIncident } from '../../src/rules/ignored-incidents.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase, type TestDatabase } from '../support/databases.js'
 import { logRows } from '../support/log-events.js'
@@ -300,6 +301,31 @@ forEachDatabase((_provider, open) => {
     assert.deepEqual(await actedOn(), ['198.51.100.0/24', 'ip:203.0.113.7', 'user:1', 'user:2'])
     clock.advance(3 * HOUR_MS)
     assert.deepEqual(await actedOn(), [])
+  })
+
+  test('an incident that somebody ignores needs nobody any more, in all processes', async (t) => {
+    const clock = fakeClock(NOW)
+    const { database, close } = await open(clock)
+    t.after(close)
+    await refuse(
+      database,
+      { client: 'user:1', count: 60, atMs: HOUR_13 },
+      { client: 'user:2', count: 50, atMs: HOUR_13 },
+    )
+    const [first] = await analyticsFor(database, clock).getIncidents()
+    for (const _ of [1, 2]) await ignoreIncident(database, first?.id ?? '', clock.now())
+    const states = (await analyticsFor(database, clock).getIncidents()).map(({ scope, state }) => [scope, state])
+    assert.deepEqual(states, [
+      ['user:2', 'open'],
+      ['user:1', 'acted_on'],
+    ])
+    // A decision of long ago is forgotten.
+    clock.advance(91 * DAY_MS)
+    await ignoreIncident(database, 'another', clock.now())
+    const ids = await database.query<{ id: string }>(
+      `SELECT id FROM ${database.dialect.table('rate_limit_ignored_incident')}`,
+    )
+    assert.deepEqual(ids, [{ id: 'another' }])
   })
 
   test('names of clients and policies are only ever text', async (t) => {

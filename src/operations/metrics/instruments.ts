@@ -120,6 +120,14 @@ export const READINGS = [
     combine: 'max',
     help: 'Overrides in force, including expired ones that were not deleted.',
   },
+  {
+    reading: 'incidentsOpen',
+    name: 'ratelimit.incidents.open',
+    unit: '{incident}',
+    kind: 'gauge',
+    combine: 'max',
+    help: 'Incidents that go on and about which nobody has done anything, counted at most half a minute ago.',
+  },
 ] as const satisfies readonly ReadingInstrument[]
 
 export type ReadingName = (typeof READINGS)[number]['reading']

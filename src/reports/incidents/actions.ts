@@ -3,10 +3,11 @@ import { overrideClientsFor } from '../../clients/client-networks.js'
 import { rememberClients } from '../../ground/remember.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
 import { POLICY } from '../../log/event-sql.js'
+import { readIgnoredIncidents } from '../../rules/ignored-incidents.js'
 import { Parameters } from '../filter.js'
 import { duringPeriod, REFUSED_EVENTS } from '../logged-events.js'
 import type { LogSnapshot } from '../report.js'
-import type { FoundIncident } from './incident.js'
+import { type FoundIncident, idOf } from './incident.js'
 import type { IncidentTimes } from './minutes.js'
 import { policiesOf } from './paths.js'
 import { HEAVY_CLIENT, HEAVY_POLICY } from './usual.js'
@@ -23,7 +24,10 @@ interface LastChange {
   readonly at: number
 }
 
-/** Returns the incidents since whose beginning there was an override or a ban of their clients, or an edit of a policy. */
+/**
+ * Returns the incidents since whose beginning there was an override or a ban of their clients, or an edit of a policy, and
+ * those that somebody ignores.
+ */
 export async function readActedOn(
   snapshot: LogSnapshot,
   ongoing: readonly Ongoing[],
@@ -43,8 +47,13 @@ export async function readActedOn(
       Math.min(...ongoing.map(({ times }) => times.fromMs)),
     ],
   )
+  const ignored = await readIgnoredIncidents(
+    snapshot,
+    ongoing.map(({ found }) => idOf(found)),
+  )
   const acted = await Promise.all(
     ongoing.map(async (each) => {
+      if (ignored.has(idOf(each.found))) return each.found
       const { override = [], rule = [] } = names.get(each.found) ?? {}
       const its = changes.filter(({ entity, name }) => (entity === 'rule' ? rule : override).includes(name))
       const since = its.filter(({ at }) => at >= each.times.fromMs)

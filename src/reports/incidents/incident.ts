@@ -1,7 +1,7 @@
 import { createHash } from 'node:crypto'
 import { HOUR_MS } from '../../ground/time/clock.js'
 
-/** Whether refusals go on, whether somebody has acted since they began, or whether they have ended. */
+/** Whether refusals go on, whether somebody has acted or decided to ignore them since they began, or whether they have ended. */
 export const INCIDENT_STATES = ['open', 'acted_on', 'over'] as const
 export type IncidentState = (typeof INCIDENT_STATES)[number]
 
@@ -35,7 +35,7 @@ export interface Incident {
 const ID_LENGTH = 20
 
 /** Returns the id of the incident of a scope that began in an hour. It tells nobody the client. */
-export function incidentId(scope: string, hour: number): string {
+function incidentId(scope: string, hour: number): string {
   return createHash('sha256')
     .update(JSON.stringify([scope, hour * HOUR_MS]))
     .digest('hex')
@@ -64,6 +64,10 @@ export interface FoundIncident {
   readonly before: readonly RefusedRow[]
   /** The refusals of clients in other incidents, which a policy's leave out: the hour and the client. */
   readonly without: readonly (readonly [hour: number, client: string])[]
+}
+
+export function idOf({ scope, from }: FoundIncident): string {
+  return incidentId(scope, from)
 }
 
 /** Groups rows by a name. */

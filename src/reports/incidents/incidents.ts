@@ -4,7 +4,7 @@ import { clampedIsoTime, type LogSnapshot, type Report } from '../report.js'
 import { toWindow, type WindowOptions, windowFor } from '../report-window.js'
 import { readActedOn } from './actions.js'
 import { findIncidents } from './find-incidents.js'
-import { type FoundIncident, INCIDENT_STATES, type Incident, type IncidentState, incidentId } from './incident.js'
+import { type FoundIncident, INCIDENT_STATES, type Incident, type IncidentState, idOf } from './incident.js'
 import { type IncidentTimes, readTimes } from './minutes.js'
 import { policiesOf, readPaths } from './paths.js'
 import { countPolicyClients } from './policy-clients.js'
@@ -65,7 +65,7 @@ async function describe(
   )
   return Promise.all(
     listed.map(async ({ found, times, refused, state }) => ({
-      id: incidentId(found.scope, found.from),
+      id: idOf(found),
       scope: found.scope,
       from: clampedIsoTime(times.fromMs),
       to: times.toMs === undefined ? null : clampedIsoTime(times.toMs),

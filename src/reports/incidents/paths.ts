@@ -6,7 +6,7 @@ import { keysForClient } from '../client-search.js'
 import { Parameters } from '../filter.js'
 import { duringPeriod, TURNED_AWAY_EVENTS } from '../logged-events.js'
 import type { LogSnapshot } from '../report.js'
-import { type FoundIncident, incidentId } from './incident.js'
+import { type FoundIncident, idOf } from './incident.js'
 
 const MAX_PATHS = 5
 /** The number of clients of a network that are read: those with the most refusals. */
@@ -27,7 +27,6 @@ export async function readPaths(
 ): Promise<ReadonlyMap<FoundIncident, readonly string[]>> {
   const { closed, sums } = snapshot
   const paths = new Map<FoundIncident, readonly string[]>()
-  const idOf = ({ scope, from }: FoundIncident) => incidentId(scope, from)
   for (const { found, isOver } of incidents) {
     const known = isOver ? closed.incidentPaths.get(idOf(found), sums.closedVersion) : undefined
     if (known !== undefined) paths.set(found, known)

@@ -1,0 +1,32 @@
+/** Incidents that an operator has decided to ignore: the one decision about them that is no rule and no override. */
+import type { Database } from '../database/database.js'
+import type { Dialect, Query } from '../database/dialect.js'
+import { DAY_MS } from '../ground/time/clock.js'
+import { currentAuthor } from './history/actor.js'
+
+const TABLE = 'rate_limit_ignored_incident'
+/** An incident that lasts so long has long become usual. */
+const KEPT_MS = 90 * DAY_MS
+
+/** Notes that the current actor ignores an incident, and forgets the decisions of long ago. */
+export async function ignoreIncident(database: Database, id: string, nowMs: number): Promise<void> {
+  const { dialect } = database
+  const table = dialect.table(TABLE)
+  await database.execute(`DELETE FROM ${table} WHERE ignored_at < ${dialect.fromMs('$1')}`, [nowMs - KEPT_MS])
+  await database.execute(
+    `INSERT INTO ${table} (id, ignored_at, actor) VALUES ($1, ${dialect.fromMs('$2')}, $3) ON CONFLICT (id) DO NOTHING`,
+    [id, nowMs, currentAuthor().actor],
+  )
+}
+
+/** Returns which of some incidents are ignored. */
+export async function readIgnoredIncidents(
+  { query, dialect }: { readonly query: Query; readonly dialect: Dialect },
+  ids: readonly string[],
+): Promise<ReadonlySet<string>> {
+  const rows = await query<{ id: string }>(
+    `SELECT id FROM ${dialect.table(TABLE)} WHERE ${dialect.isOneOf('id', '$1', 'text')}`,
+    [JSON.stringify(ids)],
+  )
+  return new Set(rows.map(({ id }) => id))
+}
