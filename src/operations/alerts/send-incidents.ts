@@ -54,7 +54,12 @@ export async function sendIncidentAlerts(
   const incidents = await dependencies.findIncidents()
   const tell = async (channel: AlertChannel) => ({
     channel,
-    ...(await tellChannel(channel, incidents, dependencies, signal)),
+    // Without its memory a run would tell of all incidents again.
+    ...(await tellChannel(channel, incidents, dependencies, signal).catch((error: unknown): IncidentOutcome => {
+      const reason = errorMessage(error)
+      dependencies.log.error({ err: error }, `Rate limit alert by ${channel.name} failed: ${reason}`)
+      return { told: 0, error: reason }
+    })),
   })
   const runs = await Promise.all(channels.map(tell))
   await recordRuns(dependencies, 'incidents', runs)

@@ -231,6 +231,18 @@ forEachDatabase((_provider, open) => {
     assert.deepEqual(rows, [{ kind: 'incidents', told: 0, error: 'no answer within 0.25 s' }])
   })
 
+  test('where its memory cannot be used nothing is sent, and the result and the log say why', async (t) => {
+    const receiver = await startWebhookReceiver(t)
+    const { refuse, send, database, log } = await start(t)
+    await refuse('user:7')
+    await database.database.execute(`DROP TABLE ${database.database.dialect.table('rate_limit_alert')}`)
+    const { webhook } = toldBy(await send({ alertWebhook: receiver.url }))
+    assert.equal(webhook?.told, 0)
+    assert.match(webhook?.error ?? '', /A table is missing/)
+    assert.match(log[0]?.message ?? '', /^Rate limit alert by webhook failed: A table is missing/)
+    assert.equal(receiver.posts.length, 0)
+  })
+
   test('without a channel nothing is read or sent', async (t) => {
     const { refuse, send } = await start(t)
     await refuse('user:7')
