@@ -1,17 +1,17 @@
 /** Every refusal is counted, and a ban sets the count back, whatever shares a batch with them. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { formatCounter, refusalsLimitName } from '../../../src/clients/counter.js'
-import { countAddress, underRule } from '../../../src/clients/limit-client.js'
-import { SECOND_MS } from '../../../src/ground/time/clock.js'
-import { DENIED_LIMIT } from '../../../src/http/checked-request.js'
-import { RefusalBans, type RefusalBansOptions } from '../../../src/http/refusal-bans.js'
-import type { Check, Decision } from '../../../src/limiter/algorithm.js'
-import { MemoryStore } from '../../../src/limiter/stores/memory/memory-store.js'
-import { parseCandidate } from '../../../src/reports/preview/preview.js'
-import { refusalPolicy } from '../../../src/rules/ban.js'
-import type { NewBan } from '../../../src/rules/bans/ban-table.js'
-import { fakeClock } from '../../support/clock.js'
+import { formatCounter, refusalsLimitName } from '../../src/clients/counter.js'
+import { countAddress, underRule } from '../../src/clients/limit-client.js'
+import { SECOND_MS } from '../../src/ground/time/clock.js'
+import { DENIED_LIMIT } from '../../src/http/checked-request.js'
+import { RefusalBans, type RefusalBansOptions } from '../../src/http/refusal-bans.js'
+import type { Check, Decision } from '../../src/limiter/algorithm.js'
+import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
+import { parseCandidate } from '../../src/reports/preview/preview.js'
+import { refusalPolicy } from '../../src/rules/ban.js'
+import type { NewBan } from '../../src/rules/bans/ban-table.js'
+import { fakeClock } from '../support/clock.js'
 
 const NOW_MS = fakeClock().now()
 const RULE = parseCandidate({ name: 'api', pathPattern: '^/', rate: '1/m', banAfter: 3, banFor: '1h' })

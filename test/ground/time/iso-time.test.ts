@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parseIsoTime } from '../../src/ground/time/iso-time.js'
+import { parseIsoTime } from '../../../src/ground/time/iso-time.js'
 
 const AT_MS = Date.UTC(2026, 10, 24, 14)
 

@@ -1,8 +1,8 @@
 /** What a change did, in a sentence. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { Change } from '../src/rules/history/history.js'
-import { describeChange } from '../src/staff/dashboard/changes/change-sentence.js'
+import type { Change } from '../../../../src/rules/history/history.js'
+import { describeChange } from '../../../../src/staff/dashboard/changes/change-sentence.js'
 
 type Described = Pick<Change, 'entity' | 'name' | 'action' | 'before' | 'after'>
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { parsePostedForm } from '../src/staff/shell/posted-form.js'
+import { parsePostedForm } from '../../../src/staff/shell/posted-form.js'
 
 test('a form of any size and encoding is parsed as URLSearchParams does', async () => {
   const long = 'é€😀 a+b&c=d%"\n'.repeat(20_000)
