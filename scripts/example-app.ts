@@ -41,8 +41,8 @@ async function buildApp(
   { accounts, sessionSecret }: StaffFile,
   database: DemoDatabase | undefined,
 ): Promise<FastifyInstance> {
-  // Behind a proxy, give its addresses: trustProxy: ['10.0.0.0/8'].
-  // AdminJS takes seconds to load on a slow machine.
+  // A proxy's addresses are given like this: trustProxy: ['10.0.0.0/8']. AdminJS takes seconds to load on a slow
+  // machine.
   const app = Fastify({ logger: { level: 'warn' }, pluginTimeout: 60_000 })
   // The database is RATELIMIT_DATABASE_URL, or else the file ratelimit.db.
   await app.register(rateLimitPlugin, {

@@ -15,8 +15,8 @@ import { pathToFileURL } from 'node:url'
 
 const ENDING = extname(import.meta.url)
 /**
- * More than cores, since most files wait for a server or a database now and then. All files of a process share what it
- * has loaded, which takes longer than most files.
+ * The processes are more than cores, since most files wait for a server or a database now and then. All files of a
+ * process share what it has loaded, which takes longer than most files.
  */
 const PROCESSES = availableParallelism() + 2
 /** Several times the duration of the slowest process on a busy machine; one that hangs must not block the others. */

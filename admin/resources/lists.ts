@@ -4,7 +4,7 @@ import { allowed, type PanelAction } from './actions.js'
 type FilterKind = 'text' | 'switch' | 'period'
 export type Filters = Readonly<Record<string, FilterKind>>
 
-/** Longer than any sensible filter. */
+/** The length is more than that of any sensible filter. */
 const MAX_LENGTH = 500
 const ORDERS = ['asc', 'desc']
 

@@ -8,7 +8,9 @@ import { CLIENT_HEADER, NEW_ENDING, runLoad } from './load.js'
 import { BARE, type Row } from './rows.js'
 import { type Backend, databaseMicroseconds, sum } from './servers.js'
 
-/** Long enough to compile the server's code and plan its statements; shorter for shorter measurements. */
+/**
+ * The warm-up is long enough to compile the server's code and plan its statements; shorter for shorter measurements.
+ */
 const WARM_UP_SECONDS = 2
 /**
  * The time for which a row is loaded before the bare servers are, and so on in turn: the speed of a machine changes in

@@ -30,7 +30,7 @@ const program = new Command('npm run bench --')
   .option(
     '--processes <int>',
     `how many processes serve a row, of which ${LOADED_SERVERS} at a time are loaded`,
-    // More have more connections than PostgreSQL takes by default.
+    // A higher number has more connections than PostgreSQL takes by default.
     integer('processes', 1, 16),
     1,
   )

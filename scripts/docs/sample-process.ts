@@ -11,7 +11,7 @@ export interface Sandbox {
   readonly meanings: ReadonlyMap<string, string>
 }
 
-/** Many times what a sample takes, on a busy machine too. */
+/** The time-out is many times what a sample takes, on a busy machine too. */
 const TIMEOUT_MS = 240_000
 
 /** Packages are those of the repository: `npm install` has nothing to do. */

@@ -17,7 +17,7 @@
 import { boundedText } from '../ground/storable.js'
 import { type Client, EVERYBODY, escapeBars, formatPart, splitParts } from './client.js'
 
-/** Longer than any genuine value; short enough for the counter's column, with the limit before it. */
+/** The length is more than that of any genuine value, and fits into the counter's column with the limit before it. */
 const MAX_VALUE_LENGTH = 128
 /** Marks the hash of a value. Stores mark that of a counter with another one, and leave a counter with such an end as it is. */
 const VALUE_MARK = '~'

@@ -28,11 +28,11 @@ export class Database {
   readonly dialect: Dialect
   /** Run before every report, so that it includes the latest requests. */
   readonly beforeReport = new Set<() => Promise<void>>()
-  /** Called after every write to rules or overrides through this process; the write resolves after all of them. */
+  /** Listeners of every write to rules or overrides through this process; the write resolves after all of them. */
   readonly ruleListeners = new Set<() => Promise<void> | void>()
-  /** Called with the error of every query that fails because of a fault, as `isFault` defines it. */
+  /** Listeners of the error of every query that fails because of a fault, as `isFault` defines it. */
   readonly faultListeners = new Set<(fault: Error) => void>()
-  /** Called when the file of an embedded database was replaced, and is open again. */
+  /** Listeners of the file of an embedded database: it was replaced, and is open again. */
   readonly replacedListeners = new Set<() => Promise<void> | void>()
   /**
    * The number of times that the file was replaced: what this process knows of the one before means nothing any more.

@@ -23,7 +23,7 @@ export function postgresqlDialect(schema: string): Dialect {
     provider: 'postgresql',
     writeConcurrency: 2,
     writesUnchangedIndexes: false,
-    // More rows share the cost of the statement itself.
+    // A statement of many rows spreads its own cost over them.
     rowsPerInsert: 1_000,
     table,
     // A `numeric` would take longer than the rest of the statement.

@@ -35,7 +35,7 @@ export function createSqliteConnection(
   const statements = createOpener({ path, onlyReads: false, functions }, hasThread, () => {
     isWithoutThread = true
   })
-  // Used where `statements` has a thread: a short statement takes less time here than a message to it.
+  // The opener is used where `statements` has a thread: a short statement takes less time here than a message to it.
   const here = createOpener({ path, onlyReads: false, checkpointPages: BACKSTOP_PAGES, functions }, () => false)
   const line = new StatementLine()
   let written = 0

@@ -15,7 +15,7 @@ type HostLog = Pick<OutageLog, 'error' | 'warn'> & { info(details: object, messa
 
 /** A cause that was not met for so long is logged with its stack again. */
 const FORGOTTEN_MS = 10 * MINUTE_MS
-/** More different errors are no outage. */
+/** The most causes of an outage: more different errors are none. */
 const MAX_CAUSES = 100
 /** The codes of a lost connection, those of PostgreSQL among them. Where drivers give none, they throw a plain `Error`. */
 const CONNECTION_CODES =

@@ -41,7 +41,7 @@ export interface Limit {
   readonly refusal: RefusalAnswer
   /** Bans the clients that it keeps refusing; null where it bans none. */
   readonly ban: LimitBan | null
-  /** Empty where no rule decides. */
+  /** The name of the rule; empty where none decides. */
   readonly ruleName: string
   /** The name of the limit in answers to the client. */
   readonly policyName: string

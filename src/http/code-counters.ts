@@ -19,7 +19,7 @@ import type { Rate } from '../limiter/rate.js'
 import type { OverrideSet } from '../rules/overrides/override-set.js'
 import type { Rule } from '../rules/rule.js'
 
-/** More periods exist only where a rate function keeps returning new ones. */
+/** The most periods: more exist only where a rate function keeps returning new ones. */
 const MAX_PERIODS = 1_000
 
 export interface Route {

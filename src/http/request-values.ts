@@ -48,7 +48,7 @@ function valueIfNamed(cookie: string, name: string, begin: number, end: number):
   // A no-break space belongs to the name for some parsers only.
   if (cookie.slice(begin, equals).includes('\u00a0')) return ''
   const text = cookie.slice(equals + 1, end).trim()
-  // Behind a quote some parsers drop the last character, whatever it is.
+  // Some parsers drop the last character behind a quote, whatever it is.
   if (text.startsWith('"') && (text.length === 1 || !text.endsWith('"'))) return ''
   return bareText(decoded(bareText(text)))
 }

@@ -7,7 +7,7 @@ import { holdsPermits } from './unreturned-permits.js'
 export interface CircuitBreakerOptions {
   /** Decides when the store does not. */
   readonly fallback: Fallback
-  /** Called when the store answers again. */
+  /** Notes that the store answers again. */
   readonly onRecovery: () => void
   /** The name of the store's part that the breaker is for; empty for the whole store. */
   readonly part: string

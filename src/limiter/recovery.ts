@@ -7,7 +7,7 @@ const LONGEST_INTERVAL_MS = 30_000
 export interface RecoveryOptions {
   /** Attempts the failed work, and returns whether it works again. Never rejects, and ends. */
   readonly attempt: () => Promise<boolean>
-  /** Called when an outage is over. */
+  /** Notes that an outage is over. */
   readonly over: () => void
   /** The clock of requests. */
   readonly now: () => number

@@ -54,7 +54,7 @@ export class TimeLimit implements BatchStore {
 /** The reactions to a late answer. */
 interface Late {
   begins(): void
-  /** Called when the answer has come after all, or a failure. */
+  /** Notes that the answer has come after all, or a failure. */
   ends(): void
   answered(): void
 }

@@ -16,7 +16,7 @@ export function productQuotient(a: number, b: number, c: number): number {
 export function productRemainder(a: number, b: number, c: number): number {
   const product = a * b
   if (product > Number.MAX_SAFE_INTEGER) return Number((BigInt(a) * BigInt(b)) % BigInt(c))
-  // Many times as fast as %, which is no machine instruction for numbers of this size.
+  // The subtraction is many times as fast as %, which is no machine instruction for numbers of this size.
   return product - productQuotient(a, b, c) * c
 }
 

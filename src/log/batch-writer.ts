@@ -7,9 +7,9 @@ export interface BatchWriterOptions {
   /** The most events that one statement writes. */
   readonly batchSize: number
   readonly state: EventLogState
-  /** Called with the number of rows that need no more writing: the table has taken or refused them. */
+  /** Takes the number of rows that need no more writing: the table has taken or refused them. */
   readonly settled: (count: number) => void
-  /** Called when a write fails, and will be tried again. */
+  /** Notes that a write failed, and will be tried again. */
   readonly failed: () => void
 }
 

@@ -6,7 +6,7 @@ import { LAST_MOMENT_MS } from '../ground/time/clock.js'
 export interface RateLimitEvent {
   readonly timestampMs: number
   readonly key: string
-  /** Empty when no rule matched. */
+  /** The rule; empty when none matched. */
   readonly ruleName: string
   /** The path as received, without the query. */
   readonly path: string

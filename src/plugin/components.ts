@@ -2,11 +2,11 @@ import type { FastifyInstance } from 'fastify'
 
 /** A part of the plugin that begins with the app, or ends with it. */
 export interface Component {
-  /** Called at registration, which fails when it rejects. */
+  /** Prepares at registration, which fails when it rejects. */
   prepare?(): Promise<void>
-  /** Called when the app is ready, before its first request. */
+  /** Starts when the app is ready, before its first request. */
   start?(): Promise<void> | void
-  /** Called after the app's last request. */
+  /** Closes after the app's last request. */
   close?(): Promise<void> | void
 }
 

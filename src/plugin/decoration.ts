@@ -27,7 +27,7 @@ import type { Settings } from './settings/resolve.js'
 import type { SmartRateLimit } from './smart-rate-limit.js'
 import { createRulePreview, findLogGaps, previewNotesFor } from './wiring.js'
 
-/** More rules are looked up by their names. */
+/** The number of rules above which they are looked up by their names. */
 const MAX_RULES = 1_000
 
 export interface Decorated {

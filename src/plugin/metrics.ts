@@ -48,7 +48,7 @@ function createEventReadings(events: EventLogReadings): AppReadings {
   }
 }
 
-/** How long a number of incidents is reported: metrics may be collected by several servers, every second. */
+/** The time for which a number of incidents is reported: metrics may be collected by several servers, every second. */
 const RECOUNT_MS = 30 * SECOND_MS
 
 /** Creates the number of open incidents. Collecting metrics waits for nothing: it starts a count that is due. */

@@ -16,7 +16,7 @@ interface Share extends TrafficCounts {
 
 /** The traffic by rule, path or method: the busiest, and the sum of the others. */
 export interface Breakdown {
-  /** Most requests first, denied ones too, or most refusals, then by name; at most 20. */
+  /** The shares with the most requests first, denied ones too, or the most refusals, then by name; at most 20. */
   readonly shares: readonly Share[]
   /** The sum of all that is not listed; zeros where everything is. */
   readonly other: TrafficCounts

@@ -130,7 +130,7 @@ export function keysForClient(client: string, rules: readonly string[]): string[
 /** The number of rules whose names are made into keys between two looks at the clock. */
 const RULES_AT_ONCE = 100
 
-/** More keys than these are not looked up: they would take a statement of megabytes, and as many searches of the index. */
+/** The most keys that are looked up: more would take a statement of megabytes, and as many searches of the index. */
 const MAX_KEYS = 50_000
 
 /**

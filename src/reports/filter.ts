@@ -48,7 +48,7 @@ export function inRange(
   return `${column} >= ${parameters.add(from)} AND ${column} < ${parameters.add(to)}`
 }
 
-/** More values than these are read as a range. */
+/** The number of values above which they are read as a range. */
 const MAX_VALUES = 500
 
 /**

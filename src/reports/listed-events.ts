@@ -38,7 +38,7 @@ export interface ListedEvent extends EventPosition {
   readonly client: string
   readonly key: string
   readonly policy: string
-  /** Empty where no rule decided. */
+  /** The rule; empty where none decided. */
   readonly rule_name: string
   /** The outcome as of `ClientEvent`. */
   readonly outcome: string

@@ -6,11 +6,11 @@ import type { Report } from './report.js'
 
 /** A client whose latest request under a policy had used more than 80 % of its limit, and was let through. */
 interface NearLimitClient {
-  /** Empty where the log does not know it. */
+  /** The client; empty where the log does not know it. */
   readonly client: string
   readonly key: string
   readonly policy: string
-  /** Used at that request, of `limit`. */
+  /** The usage at that request, of `limit`. */
   readonly count: number
   readonly limit: number
   /** The time of the request, in milliseconds since the epoch. */

@@ -11,7 +11,7 @@ export interface RecentEvent {
   readonly allowed: boolean
   readonly count: number
   readonly limit: number
-  /** Empty when no rule matched. */
+  /** The rule; empty when none matched. */
   readonly rule_name: string
 }
 

@@ -148,7 +148,7 @@ function count(levels: readonly Level[]): number {
   return levels.reduce((sum, { times }) => sum + times, 0)
 }
 
-/** About two seconds' reading on SQLite, which reads reports on a thread of their own. */
+/** The most events: about two seconds' reading on SQLite, which reads reports on a thread of their own. */
 const MAX_EVENTS = 1_000_000
 /** The most hours: each is a part of the statement. */
 const MAX_HOURS = 100

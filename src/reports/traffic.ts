@@ -16,9 +16,9 @@ import { toWindow, type WindowOptions, windowDays, windowFor } from './report-wi
 
 /** Requests that have path, rule and method in common. */
 interface Traffic extends TrafficCounts {
-  /** Empty for requests whose path had no room in a rollup. */
+  /** The path; empty for requests whose path had no room in a rollup. */
   readonly path: string
-  /** Empty where no rule matched. */
+  /** The rule; empty where none matched. */
   readonly rule_name: string
   readonly method: string
 }

@@ -25,7 +25,7 @@ import { REFUSAL_MESSAGE, REFUSAL_STATUS } from './refusal-answer.js'
 import { ENDS_AT, STARTS_AT } from './validity.js'
 
 const NAME = /^[\x20-\x2e\x30-\x39\x3b-\x7e][\x20-\x39\x3b-\x7e]{0,99}$/
-/** As that of an override's note. */
+/** The length is that of an override's note. */
 const MAX_DESCRIPTION_LENGTH = 1_000
 const PRIORITY_LIMIT = 2_147_483_647
 const KEY_OPTIONS = [

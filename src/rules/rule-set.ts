@@ -48,7 +48,7 @@ export class RuleSet {
     const kept = previous === undefined ? [] : previous.rules.filter((rule) => others.delete(rule))
     const ordered = inOrder([...kept, ...others])
     const { caseSensitive } = options
-    // Most edits change no pattern.
+    // An edit mostly changes no pattern.
     if (previous !== undefined && haveSamePatterns(ordered, previous.rules)) {
       return new RuleSet(ordered, options, previous.#patterns)
     }

@@ -11,7 +11,7 @@ export const SECOND_MS = 1_000
 export const MINUTE_MS = 60 * SECOND_MS
 export const HOUR_MS = 60 * MINUTE_MS
 export const DAY_MS = 24 * HOUR_MS
-/** More than the clocks of a fleet differ. */
+/** The skew is more than that of the clocks of a fleet. */
 const MAX_SKEW_MS = HOUR_MS
 
 /**

@@ -1,6 +1,8 @@
 import { setImmediate } from 'node:timers/promises'
 
-/** Long enough that the pauses cost nothing, short enough that requests are not delayed, in milliseconds. */
+/**
+ * The slice is long enough that the pauses cost nothing, short enough that requests are not delayed, in milliseconds.
+ */
 const SLICE_MS = 8
 
 /** Lets the event loop run between the small steps of long work: `if (slices.over()) await slices.pause()`. */

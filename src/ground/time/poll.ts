@@ -18,7 +18,7 @@ export interface PollOptions {
    * not wait for that work
    */
   readonly look: (answered: () => void) => Promise<void>
-  /** Called with the error when the source failed, or did not answer for ten seconds. */
+  /** Takes the error when the source failed, or did not answer for ten seconds. */
   readonly failed?: (error: unknown) => void
   /** The clock of requests. */
   readonly now: () => number

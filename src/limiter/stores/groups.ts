@@ -86,7 +86,7 @@ export function totalCost({ checks }: CheckGroup): number {
   return checks.reduce((sum, { cost }) => sum + cost, 0)
 }
 
-/** Above every limit; a higher cost is refused as well, and this one is safe in calculations. */
+/** The cost is above every limit; a higher one is refused as well, and this one is safe in calculations. */
 export const MAX_COST = 2_147_483_648
 
 export function samePeriod({ policy: a }: Check, { policy: b }: Check): boolean {

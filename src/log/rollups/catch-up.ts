@@ -23,7 +23,7 @@ export async function foldForReport(database: Database, nowMs: number, least?: n
 }
 
 export interface FoldOptions {
-  /** Called after every hour with the number of hours counted so far. */
+  /** Takes the number of hours counted so far, after every hour. */
   readonly onProgress?: ((hours: number) => void) | undefined
   /** Stops after the current step. */
   readonly signal?: AbortSignal | undefined

@@ -35,7 +35,7 @@ export async function foldStep(database: Database, nowMs: number, least = databa
   const [waiting] = await query<{ ids: number | null }>(`SELECT ${newest} - ${first} + 1 AS ids`)
   if ((waiting?.ids ?? 0) < least) return false
   if (!(await areIdsSettled(database))) return false
-  // Read now, since events with lower ids may have become visible. The watermark is the id of an event.
+  // The watermark is read now, since events with lower ids may have become visible. It is the id of an event.
   const [step] = await query<{ last: number | null; newest: number }>(
     `SELECT MAX(id) AS last, ${newest} AS newest FROM ${events}
      WHERE id > ${watermarkSql(database)} AND id < ${first} + ${dialect.eventsPerFold} AND id <= ${dialect.lastSettledId}`,

@@ -9,7 +9,7 @@ export interface RollupKeeperOptions {
   readonly database: Database
   /** Decides which minutes are recent. Rounds are scheduled by real time. */
   readonly clock: Clock
-  /** Called at the end of each round, to prepare reports. */
+  /** Prepares reports at the end of each round. */
   readonly prepare?: () => Promise<void>
   readonly log: { warn(details: object, message: string): void }
 }

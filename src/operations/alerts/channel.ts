@@ -50,7 +50,7 @@ export async function deliver(channel: AlertChannel, message: AlertMessage | Fac
 
 export const ALERT_TIMES: AlertTimes = {
   webhookTimeoutMs: 5_000,
-  // Long enough for a receiver that restarts, and short enough not to hold up a run.
+  // The wait is long enough for a receiver that restarts, and short enough not to hold up a run.
   webhookRetryMs: 500,
   // Mail servers delay unknown senders on purpose.
   emailTimeoutMs: 30_000,

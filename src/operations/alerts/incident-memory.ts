@@ -4,7 +4,7 @@ import { type Clock, DAY_MS } from '../../ground/time/clock.js'
 import { ALERT_TABLE } from './alert-memory.js'
 import { CLAIM_MS } from './evaluate.js'
 
-/** What is told of an incident: that it is there, and that it is over. */
+/** The news of an incident: that it is there, and that it is over. */
 export type IncidentNews = 'found' | 'over'
 
 /** An incident that this run alone tells of. */
@@ -13,7 +13,7 @@ export interface IncidentClaim {
   settle(told: readonly IncidentNews[]): Promise<void>
 }
 
-/** How long an incident is remembered that no run finds any more. */
+/** The time for which an incident is remembered that no run finds any more. */
 const KEPT_MS = 7 * DAY_MS
 /** The column of when each was told. */
 const COLUMNS = { found: 'notified_at', over: 'resolved_at' } as const

@@ -1,4 +1,4 @@
-/** What an alert says of an incident. */
+/** The message of an alert about an incident. */
 import { formatCount } from '../../ground/number-text.js'
 import { visible } from '../../ground/visible.js'
 import type { Incident } from '../../reports/incidents/incident.js'
@@ -96,7 +96,7 @@ function subjectLink({ scope, from }: Incident, publicUrl: string): MessageLink 
   return { text: `Open the ${isNetwork(scope) ? 'network' : 'client'}`, url: link('client.html', { client }) }
 }
 
-/** With truncated addresses a client is a network, too. */
+/** A client is a network, too, where addresses are truncated. */
 function isNetwork(scope: string): boolean {
   return scope.includes('/') && ADDRESS.test(scope)
 }

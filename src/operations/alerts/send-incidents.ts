@@ -13,11 +13,13 @@ export interface IncidentAlertOptions {
   readonly signal?: AbortSignal | undefined
 }
 
-/** What one channel told in a run. */
+/** The messages of one channel in a run. */
 export interface IncidentOutcome {
   /** The number of messages that were sent. */
   readonly told: number
-  /** Why the first message that failed did, without secrets: the next run tries it again. Absent where none failed. */
+  /**
+   * The reason why the first message failed, without secrets: the next run tries it again. Absent where none failed.
+   */
   readonly error?: string
 }
 
@@ -34,7 +36,7 @@ interface IncidentDependencies extends ChannelDependencies {
   readonly findIncidents: () => Promise<readonly Incident[]>
 }
 
-/** More messages at once help nobody. The next run tells of the others. */
+/** The most messages at once: more help nobody. The next run tells of the others. */
 const MAX_TOLD = 20
 /** A channel that is away must not hold up the run, and one message that is refused not the others. */
 const MAX_FAILED = 3
@@ -54,7 +56,7 @@ export async function sendIncidentAlerts(
   const incidents = await dependencies.findIncidents()
   const tell = async (channel: AlertChannel) => ({
     channel,
-    // Without its memory a run would tell of all incidents again.
+    // A run would tell of all incidents again without its memory.
     ...(await tellChannel(channel, incidents, dependencies, signal).catch((error: unknown): IncidentOutcome => {
       const reason = errorMessage(error)
       dependencies.log.error({ err: error }, `Rate limit alert by ${channel.name} failed: ${reason}`)

@@ -107,7 +107,7 @@ function complaintAbout(answer: Answer, { webhookTimeoutMs }: AlertTimes): strin
 
 const PREFIX = 'whsec_'
 const BASE64 = /^[A-Za-z0-9+/]+={0,2}$/
-/** Shorter keys can be guessed. The scheme recommends 24 bytes or more. */
+/** The shortest key: shorter ones can be guessed. The scheme recommends 24 bytes or more. */
 const MIN_KEY_BYTES = 16
 
 /**

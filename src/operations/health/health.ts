@@ -32,7 +32,7 @@ export type Probe = () => string | Promise<string>
 export type Probes = Partial<Record<HealthCheckName, Probe>>
 
 const NEEDED: ReadonlySet<HealthCheckName> = new Set(['database', 'redis', 'rules'])
-/** Longer than any part takes that works, in milliseconds. */
+/** The time-out is longer than any part takes that works, in milliseconds. */
 const PROBE_TIMEOUT_MS = 5_000
 
 /** Runs all probes at once. Never rejects, and takes no longer than the time limit. */

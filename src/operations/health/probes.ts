@@ -12,7 +12,7 @@ import { mailErrorLine, withMailer } from '../alerts/mailer.js'
 import type { JobLeases, JobRecord } from '../schedule/job-leases.js'
 import type { Probe } from './health.js'
 
-/** Shorter than the time limit of a probe, so that the error names the mail server's failure. */
+/** The time-out is shorter than that of a probe, so that the error names the mail server's failure. */
 const MAIL_TIMEOUT_MS = 2_500
 /** The longest wait of an event in a log that keeps up: a batch takes milliseconds. */
 const MAX_LAG_MS = 10 * SECOND_MS

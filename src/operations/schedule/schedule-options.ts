@@ -47,7 +47,7 @@ export function parseSchedule(pattern: string): NextRun {
 }
 
 function createCron(pattern: string): Cron {
-  // Most servers have no schedule.
+  // The module is loaded here, since most servers have no schedule.
   const croner = loadModule('croner') as typeof import('croner')
   try {
     return new croner.Cron(pattern, { paused: true, mode: '5-part' })

@@ -27,7 +27,7 @@ interface Write {
 
 export interface WriteOptions {
   /**
-   * Called after every write, which resolves when the returned promise does.
+   * Notes a write, which resolves when the returned promise does.
    *
    * @param isCommitted false for a part of a transaction that is still open
    */

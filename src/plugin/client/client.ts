@@ -135,7 +135,7 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
     },
     client: {
       async $connect() {
-        // This package's own connection creates and migrates the file, even when Prisma's is opened first.
+        // The package's own connection creates and migrates the file, even when Prisma's is opened first.
         await database.ready()
         await generated.$connect()
       },

@@ -85,7 +85,7 @@ async function isCause(
   return (before?.refused ?? 0) < (kind === 'policy' ? HEAVY_POLICY : HEAVY_CLIENT)
 }
 
-/** There are up to 129 networks around a client. */
+/** A client has up to 129 networks around it. */
 const overridesFor = rememberClients(overrideClientsFor, (spelled) => 2 * spelled.join().length)
 
 /** Returns the names under which the history has what may be done about an incident. */

@@ -7,7 +7,7 @@ export type IncidentState = (typeof INCIDENT_STATES)[number]
 
 /** Unusually many refusals that belong together: those of a client, of a network, or of a policy. */
 export interface Incident {
-  /** Made from the scope and the hour in which the incident began: the same in every call, and in every process. */
+  /** The hash of the scope and the hour in which the incident began: the same in every call, and in every process. */
   readonly id: string
   /** A client, as `ip:203.0.113.7` or `user:7`; a network, as `203.0.113.0/24`; or a policy, as `policy:search`. */
   readonly scope: string

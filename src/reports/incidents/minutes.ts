@@ -52,7 +52,7 @@ export async function readTimes(
   const hourStart = Math.floor(nowMs / HOUR_MS) * HOUR_SPAN
   const kept = Math.max(minute - KEPT_MINUTES, sums.minutesFrom)
   const isNew = ({ from }: FoundIncident) => from * HOUR_SPAN === hourStart
-  // In the present hour only the beginning counts: what has refusals in it goes on.
+  // The present hour tells only the beginning: what has refusals in it goes on.
   const before = incidents.filter((each) => !isNew(each) && each.to * HOUR_SPAN > kept)
   const rows = [
     ...(await readMinutes(snapshot, before, { from: kept, to: hourStart })),

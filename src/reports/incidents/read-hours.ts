@@ -13,7 +13,7 @@ import type { VersionedMemo } from './versioned-memo.js'
 /** The most clients of an hour that are incidents: those with the most refusals. The others count for policies. */
 const MAX_HEAVY = 500
 
-/** What is known of hours. */
+/** The values of hours. */
 type ByHour<Value> = ReadonlyMap<number, Value>
 
 /** The hours of the log, as of a snapshot. */
@@ -32,7 +32,7 @@ export async function openHours(snapshot: LogSnapshot, from: number): Promise<Lo
   const first = Math.max(from, Math.min(firstFolded, firstUnfolded))
   const open = sums.unfolded === undefined ? sums.dirty : [...sums.dirty, toHours(sums.unfolded)]
   const isOver = (hour: number) => isClosed({ startMs: hour * HOUR_MS, endMs: (hour + 1) * HOUR_MS }, open, nowMs)
-  /** Of hours that may still change there is no version. */
+  /** Hours that may still change have no version. */
   const versionFor = (hours: readonly number[]) =>
     hours.every(isOver) ? hours.map((hour) => `${hour} ${versionOf(hour)}`).join(', ') : undefined
   return {

@@ -29,7 +29,7 @@ const SUM_COLUMNS: RefusedColumns = { client: 'client', policy: 'policy' }
 const EVENT_COLUMNS: RefusedColumns = { client: `(${CLIENT})`, policy: `(${POLICY})` }
 const EVENT_ROW = `${CLIENT} AS client, ${POLICY} AS policy,
   CASE WHEN ${IS_REFUSED} AND outcome <> 'unavailable' THEN 1 ELSE 0 END AS refused, CASE WHEN ${IS_DENIED} THEN 1 ELSE 0 END AS denied`
-/** More clients than these are found by reading the buckets, not by looking each up in each of them. */
+/** The number of clients above which the buckets are read, instead of looking each up in each of them. */
 const MAX_LOOKUPS = 200
 /** The most hours of a statement: each may be a part of it. */
 const MAX_HOURS = 200
@@ -127,7 +127,7 @@ export async function readClients(
 ): Promise<RefusedRow[]> {
   const { dialect } = snapshot
   const ranges = widestRanges(networks)
-  // What the spelling of a network begins with is read with it.
+  // The beginning of a network's spelling is read with it.
   const names = clients.filter((client) => !ranges.some(({ from }) => client.startsWith(from)))
   const isNamed: RowCondition = ({ client }, parameters) =>
     dialect.isOneOf(client, parameters.add(JSON.stringify(names)), 'text')

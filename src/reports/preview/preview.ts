@@ -21,7 +21,7 @@ import { describePreview, type RulePreview } from './report.js'
 export interface PreviewOptions {
   /** The time that the preview reaches back: a number of hours, 1 to 720; 24 by default. */
   readonly hours?: number | undefined
-  /** Called after every page with the number of events read so far; a second pass counts from 0 again. */
+  /** Takes the number of events read so far, after every page; a second pass counts from 0 again. */
   readonly onProgress?: ((events: number) => void) | undefined
 }
 

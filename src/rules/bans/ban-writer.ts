@@ -17,7 +17,7 @@ interface WaitingBan {
   readonly answer: (isDenied: boolean) => void
 }
 
-/** Few enough that one transaction takes some milliseconds: other writers of overrides wait for it. */
+/** The batch takes one transaction of some milliseconds: other writers of overrides wait for it. */
 const BATCH_SIZE = 100
 /** The number of waiting bans above which further ones are dropped: the database does not answer. */
 const MAX_WAITING = 10_000

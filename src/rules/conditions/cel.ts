@@ -109,9 +109,9 @@ export function replaceEvaluation(node: Expression, evaluate: Evaluate): void {
 export interface MacroWork {
   /** Returns whether what is done for each element adds up. */
   begin(list: unknown): boolean
-  /** Called before each element of those. */
+  /** Takes the work of an element of those, before it is evaluated. */
   beginElement(): void
-  /** Called where it fails for one of those. */
+  /** Takes the failure of an element of those. */
   fail(error: unknown): void
 }
 

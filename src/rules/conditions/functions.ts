@@ -110,7 +110,7 @@ export function createPatternSearch(
   } catch (error) {
     throw errorAt(argument ?? node, `the pattern ${errorMessage(error)}`)
   }
-  // Kept here, since more patterns than are remembered would be compiled again for every request.
+  // The pattern is kept here, since more than are remembered would be compiled again for every request.
   let compiled: ReturnType<typeof compiledPattern> | undefined
   return {
     size: patternSize(pattern),
@@ -121,7 +121,7 @@ export function createPatternSearch(
   }
 }
 
-/** Longer than any address; clients may write longer texts into headers. */
+/** The length is more than that of any address; clients may write longer texts into headers. */
 const MAX_ADDRESS_LENGTH = 64
 
 const readAddress = rememberClients((text) =>

@@ -172,7 +172,7 @@ async function prepareImport({ dialect }: Database, clock: Clock, document: unkn
 
 function compareWith(database: Database, { compare, expired }: Prepared): Promise<DatedDifference> {
   return database.report(async (query) => {
-    // Read first: a change that comes between the two is then a newer one, which stops the import.
+    // The revision is read first: a change that comes between the two is then a newer one, which stops the import.
     const revision = await runWork(query, storedRevision(database.dialect))
     return { ...toResult(await runWork(query, compare()), expired, false), revision }
   })

@@ -19,7 +19,7 @@ export interface EntriesThen {
   readonly hasHistory: boolean
 }
 
-/** More changes of one name than these are not read: then the history cannot tell what was before them. */
+/** The most changes of one name that are read: beyond them the history cannot tell what was before. */
 const MAX_CHANGES = 2_000
 
 /** Finds the rules or overrides that had one of these names, or have, as they were at a moment in milliseconds. */

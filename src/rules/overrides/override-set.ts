@@ -14,7 +14,7 @@ export type OverrideChanges = ReadonlyMap<number, ActiveOverride | null>
 const MAX_OVERLAY_CHANGES = 1_000
 /** The order of a refusal, a pass and a rate, for every kind of client. */
 const EFFECT_ORDER = { deny: 0, allow: 1, rate: 2 } as const
-/** More than the bits of any network: a user is one client, an address may be several. */
+/** The number is more than the bits of any network: a user is one client, an address may be several. */
 const USER_BITS = 129
 /** A pseudonym is as narrow as a single address. */
 const PSEUDONYM_BITS = 128

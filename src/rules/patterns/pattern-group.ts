@@ -7,7 +7,7 @@ import { SHORT_PATH_LENGTH } from './work.js'
 const GROUP_SIZE = 64
 /** Patterns with more instructions have a group each: an automaton of several would have too many states. */
 const MAX_GROUPED_SIZE = 64
-/** Up to this many patterns are compiled one by one, on demand; more are compiled beforehand: no request waits. */
+/** The number of patterns that are compiled one by one, on demand; more are compiled beforehand: no request waits. */
 export const FEW = 4
 
 /** A pattern and its index in the set. */

@@ -1,4 +1,4 @@
-/** Everything of the API that only an app with an API loads. */
+/** The parts of the API that only an app with an API loads. */
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { unloadablePeer } from '../../ground/errors.js'
 import { forbidStoring } from '../../http/discarded-headers.js'

@@ -15,7 +15,7 @@ const ACTIONS: Readonly<Record<RecentChange['action'], string>> = {
 export interface ChangeView extends MarkedChange, Moment {
   /** `Rule login changed`. */
   readonly what: string
-  /** Empty where it is not known. */
+  /** The actor; empty where it is not known. */
   readonly actor: string
 }
 

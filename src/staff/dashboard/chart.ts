@@ -178,9 +178,9 @@ function hourText(ms: number): string {
   return new Date(ms).toISOString().slice(11, 16)
 }
 
-/** More lines than this are distracting. */
+/** The most lines: more are distracting. */
 const MAX_LINES = 4
-/** More labels than this overlap. */
+/** The most labels: more overlap. */
 const MAX_LABELS = 9
 /** The distances between labels: easy to read, and multiples of all shorter bar lengths. */
 const LABEL_STEPS_MS = [

@@ -168,7 +168,7 @@ function raisesOf(text: string): Offer['raises'] {
   }
 }
 
-/** Long enough to find out more, and over by itself. */
+/** The block is long enough to find out more, and over by itself. */
 const QUICK_BLOCK = { value: '2h', name: '2 h' }
 
 export interface QuickActions {

@@ -10,7 +10,7 @@ import { thenView } from './then-view.js'
 
 /** The methods that the form offers; any other one can be in the address of the page. */
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']
-/** More limits that do not apply are left out. */
+/** The most limits that do not apply; more are left out. */
 const MAX_IDLE = 200
 
 /** A request of the log with what decided about it, or the news that the log does not have it. */

@@ -14,7 +14,7 @@ import { readClientView } from './requested-view.js'
 import { findRulePages } from './rules/rule-links.js'
 import { parseHeaders } from './trials.js'
 
-/** Below 2^53. */
+/** The id is below 2^53. */
 const EVENT_ID = /^\d{1,15}$/
 
 /** Registers the page that says which limits a request meets, and why. It charges nothing, so that a GET form asks. */

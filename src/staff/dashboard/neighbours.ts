@@ -18,7 +18,7 @@ export interface ListRow extends Omit<ListedClient, 'client' | 'request'> {
   readonly members: readonly ListedClient[]
 }
 
-/** Fewer may be neighbours by chance. */
+/** The least members: fewer may be neighbours by chance. */
 const LEAST_MEMBERS = 3
 const MAX_PATHS = 3
 

@@ -24,7 +24,7 @@ export interface Summary {
   readonly title: string
   readonly figures: readonly Figure[]
   readonly segments: readonly StackSegment[]
-  /** Empty where there is no bar. */
+  /** The label; empty where there is no bar. */
   readonly bar_label: string
   /** The window that it is compared with; empty where there is none. */
   readonly before: string

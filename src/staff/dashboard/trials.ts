@@ -10,7 +10,7 @@ interface Trial {
   readonly headers: Readonly<Record<string, string>>
 }
 
-/** More lines are no headers of one request. */
+/** The most lines: more are no headers of one request. */
 const MAX_HEADERS = 50
 /** A line of a header: a token, a colon, and a value without control characters. */
 // biome-ignore lint/suspicious/noControlCharactersInRegex: they are what is refused.

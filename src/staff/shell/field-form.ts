@@ -91,7 +91,7 @@ function toControl(name: string, field: Field, value: unknown, error: string | u
 const MOMENT_EXAMPLE = '2h, or 2027-01-31 12:00'
 /** A quoted text that is too long to be read: the field has it already. */
 const LONG_QUOTATION = /("(?:[^"\\]|\\.){80})(?:[^"\\]|\\.)+"/gsu
-/** Longer texts are written by programs. */
+/** The longest text: longer ones are written by programs. */
 const MAX_TYPED_LENGTH = 300
 
 function yesOrNo(value: unknown): string {

@@ -92,7 +92,7 @@ export interface Pages {
   readonly contentSecurityPolicy: string
 }
 
-/** More accounts than these render a page each: a page has some hundred kilobytes. */
+/** The most accounts that share pages; more render a page each: a page has some hundred kilobytes. */
 const MAX_SHARED = 20
 
 // A name of its own, since the host may have registered @fastify/view as well.
@@ -155,7 +155,7 @@ export async function registerPages(app: FastifyInstance, { folder, navigation }
       const key = JSON.stringify([name, navigation])
       const existing = shared.get(key)
       const rendered = () => render(templateFor(page), { ...createContext(), navigation })
-      // Encoded once for all.
+      // The page is encoded once for all.
       const html = existing ?? rendered().then((text) => Buffer.from(text))
       if (existing === undefined && shared.size < MAX_SHARED) shared.set(key, html)
       return sendHtml(reply, await html)

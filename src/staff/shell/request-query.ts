@@ -100,7 +100,7 @@ function splitUrl({ url }: FastifyRequest): [path: string, search: string] {
   return mark === -1 ? [address, ''] : [address.slice(0, mark), address.slice(mark)]
 }
 
-/** Longer than any address of these pages. */
+/** The length is more than that of any address of these pages. */
 const MAX_LENGTH = 4_000
 /**
  * The mount stands for any: addresses are relative to it, so that they are right behind a proxy that rewrites paths.

@@ -3,7 +3,10 @@ import { SECOND_MS } from '../../ground/time/clock.js'
 
 // Cookies are read and written without registering @fastify/cookie, since the host may have it with other options.
 
-/** More cookies of one name than a browser has for the paths of a few mounts. Each takes a check of a signature. */
+/**
+ * The number is more than a browser has cookies of one name for the paths of a few mounts. Each takes a check of a
+ * signature.
+ */
 const MOST_READ = 10
 
 /** The path of cookies for the folder of the page that sets them, as the browser sees it: a proxy may rewrite paths. */

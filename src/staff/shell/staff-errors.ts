@@ -23,7 +23,7 @@ export const FormTokenError = createError(
 /** An action of staff whose sign-in names no actor, or whose role may not write. */
 export const ActionDeniedError = createError('FST_RATE_LIMIT_ACTION_DENIED', '%s', 403)
 
-/** More refused requests, or more attempts to sign in, than the limit. */
+/** The error of more refused requests, or more attempts to sign in, than the limit. */
 export const TooManyAttemptsError = createError('FST_RATE_LIMIT_TOO_MANY_ATTEMPTS', '%s', 429)
 
 /** The database does not answer. */

@@ -11,7 +11,7 @@ import { TooManyAttemptsError } from './staff-errors.js'
 
 /** Refusals are cheap; the limit only keeps a stranger from turning them into a load. */
 const REFUSALS: Policy = { algorithm: 'fixed_window', limit: 60, periodMs: MINUTE_MS }
-/** Enough for typing errors, too few for guessing. */
+/** The limit is enough for typing errors, too few for guessing. */
 const SIGN_INS: Policy = { algorithm: 'fixed_window', limit: 10, periodMs: 5 * MINUTE_MS }
 /** The limit of an account over all addresses: more than ten addresses guess no faster. */
 const SIGN_INS_OF_ACCOUNT: Policy = { ...SIGN_INS, limit: 100 }

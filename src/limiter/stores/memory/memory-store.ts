@@ -13,7 +13,7 @@ export interface MemoryStoreOptions {
 /** The number of keys that are inspected for expiry for each new key: more than one, so that the number shrinks. */
 const EXPIRY_INSPECTIONS = 2
 const EXPIRY_GRACE_MS = 10 * SECOND_MS
-/** Up to this many keys are not inspected, and this many refused clients are kept in any case. */
+/** The number of keys that are not inspected, and of refused clients that are kept in any case. */
 const FEW_KEYS = 1_000
 /** The number of refused clients that are inspected for each further one, of which the first to expire is forgotten. */
 const REFUSED_INSPECTIONS = 8

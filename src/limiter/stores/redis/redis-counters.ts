@@ -53,7 +53,7 @@ function defineRedisCounter<Counter>({
   size,
   toAdmission,
 }: RedisDefinition<Counter>): RedisCounter {
-  // Most counters of a batch have the same windows.
+  // A batch has counters with mostly the same windows.
   let [listed, listedMs, list]: [unknown, number, string] = [undefined, 0, '']
   return {
     letter,

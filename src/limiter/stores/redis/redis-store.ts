@@ -28,8 +28,8 @@ export interface RedisStoreOptions {
  */
 export class RedisStore implements Store {
   /**
-   * Enough that a check seldom waits for batches on their way to a remote Redis; more would only make the batches
-   * smaller. On one machine 1 to 8 make no difference.
+   * The number is enough that a check seldom waits for batches on their way to a remote Redis; more would only make the
+   * batches smaller. On one machine 1 to 8 make no difference.
    */
   readonly concurrency = 2
   readonly #connection: RedisConnection

@@ -22,7 +22,7 @@ function createAdvance(layout: WindowLayout) {
   let parsed = ''
   let policy = parsePolicy(layout, parsed)
   return (stored: string, fresh: string, checks: number, cost: number, nowMs: number): string => {
-    // Most counters of a batch have one policy.
+    // A batch has counters with mostly one policy.
     if (fresh !== parsed) {
       parsed = fresh
       policy = parsePolicy(layout, parsed)

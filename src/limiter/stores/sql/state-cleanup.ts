@@ -11,7 +11,7 @@ export interface StateCleanupOptions {
   readonly count?: boolean
   /** Whether rows are counted without deleting. */
   readonly dryRun?: boolean
-  /** Called after every batch with the number of rows deleted so far. */
+  /** Takes the number of rows deleted so far, after every batch. */
   readonly onProgress?: (deleted: number) => void
   /** Stops after the current batch. */
   readonly signal?: AbortSignal | undefined
@@ -113,11 +113,14 @@ export interface StateSweepOptions {
 
 /** Short beside the grace, so that a table has little more than an hour's clients; a round costs few index reads. */
 const INTERVAL_MS = 10 * MINUTE_MS
-/** More than the clocks of servers differ: one that has expired here may still count where a clock is behind. */
+/**
+ * The grace is more than the clocks of servers differ: one that has expired here may still count where a clock is
+ * behind.
+ */
 const GRACE_MS = HOUR_MS
-/** About a millisecond with a synchronous driver, during which requests wait. */
+/** The batch takes about a millisecond with a synchronous driver, during which requests wait. */
 const BATCH_SIZE = 100
-/** About fifty times the work: ten million leftover rows are deleted in an hour and a half, unnoticed. */
+/** The pause is about fifty times the work: ten million leftover rows are deleted in an hour and a half, unnoticed. */
 const PAUSE_MS = 50
 
 /**
@@ -159,7 +162,7 @@ export class StateSweep {
     if (deleteExpired === undefined) return this.#untilNextRound()
     try {
       const deleted = await deleteExpired(clock.now() - GRACE_MS, BATCH_SIZE)
-      // Fewer rows than a batch are all that is left, except rows in use.
+      // A batch that is not full was all that is left, except rows in use.
       if (deleted < BATCH_SIZE) this.#left.shift()
       if (this.#left.length === 0) this.#isFailing = false
     } catch (error) {

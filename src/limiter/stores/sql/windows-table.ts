@@ -128,7 +128,7 @@ export function windowsStatement(dialect: Dialect, table: WindowsSql): AdvanceSt
 
 /** Creates the function that returns the statement's input for one counter, after its key. */
 function createInput({ advance, toAdmission, open, toInput }: WindowsSql, nowMs: number) {
-  // Most counters of a batch have one policy, and as many checks.
+  // A batch has counters with mostly one policy, and as many checks.
   let [policy, checkCount, cost]: [Policy | undefined, number, number] = [undefined, 0, 0]
   let input: readonly (number | string)[] = []
   return (group: CheckGroup): readonly (number | string)[] => {

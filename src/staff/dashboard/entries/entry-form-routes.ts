@@ -41,11 +41,11 @@ export interface EntryForm<Table extends FieldTable, Identity extends keyof Tabl
   readonly beside?: (request: FastifyRequest, reply: FastifyReply, row: IdentifiedEntry<Table>) => Promise<object>
 }
 
-/** What a form asks before it does something that may be a mistake: a second button answers it. */
+/** The question of a form before it does something that may be a mistake: a second button answers it. */
 export interface FormQuestion {
   readonly text: string
   readonly button: string
-  /** What the button sends as `confirmed`: a form that says something else since is asked about again. */
+  /** The value that the button sends as `confirmed`: a form that says something else since is asked about again. */
   readonly value: string
 }
 

@@ -32,7 +32,7 @@ interface ChosenRule {
 }
 
 const DONE: Readonly<Record<BulkAction, string>> = { enable: 'enabled', disable: 'disabled', delete: 'deleted' }
-/** More names make no sentence. */
+/** The most names: more make no sentence. */
 const MAX_NAMES = 5
 const MAX_NAME_LENGTH = 40
 
