@@ -99,7 +99,7 @@ function createRules({ settings, opened, router, current, events, hook }: Decora
       return listChanges(database, name === undefined ? name : storedSpellings(name, privacy), options)
     },
     revert: async (changeId) =>
-      (await import('../rules/history/history.js')).revertChange(database, clock.now(), changeId),
+      (await import('../rules/history/revert.js')).revertChange(database, clock.now(), changeId),
     preview: createRulePreview(settings, opened, router, {
       gaps: () => findLogGaps(settings, events),
       notes: () => previewNotesFor(settings, hook.routeSettings()),

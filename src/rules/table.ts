@@ -13,7 +13,7 @@ import {
   spelled,
   type Values,
 } from './description.js'
-import { changeToken, currentAuthor } from './history/actor.js'
+import { changeToken, currentAuthor, inOneAction } from './history/actor.js'
 import { entriesAsJson, type IdentifiedEntry, parseEntries } from './read-entries.js'
 
 /**
@@ -30,14 +30,14 @@ export function changeRows<Table extends FieldTable, Identity extends keyof Tabl
   return changeLocked(database, [description], () => work(new LockedTable(description, database.dialect, nowMs)))
 }
 
-/** Does the same with several tables. */
+/** Does the same with several tables. The changes are one action in the history. */
 export async function changeLocked<T>(
   database: Database,
   descriptions: readonly Pick<Description, 'table'>[],
   work: () => SqlWork<T>,
 ): Promise<T> {
   const tables = descriptions.map(({ table }) => table)
-  const result = await database.locked(tables, work)
+  const result = await inOneAction(() => database.locked(tables, work))
   await database.rulesChanged()
   return result
 }
@@ -79,10 +79,7 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
    * @throws RuleValidationError with a message for every wrong field
    */
   *create(values: Values): SqlWork<number | undefined> {
-    const { fields } = this.#description
-    this.#validate(values, 'new')
-    // The values are valid, which types cannot express.
-    const entry = { ...defaultsFor(fields), ...storedFields(fields, values) } as Entry<Table>
+    const entry = this.#toEntry(values, 'new')
     if ((yield* this.findSame(entry)) !== undefined) return undefined
     yield* this.write([entry])
     return (yield* this.findSame(entry))?.id
@@ -138,6 +135,15 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
     )
   }
 
+  /**
+   * Creates or replaces rows by one statement, where they are valid.
+   *
+   * @throws RuleValidationError with a message for every wrong field of the first row that has some
+   */
+  *restore(rows: readonly Values[], extent: 'new' | 'stored'): SqlWork<void> {
+    yield* this.write(rows.map((values) => this.#toEntry(values, extent)))
+  }
+
   /** Creates or replaces valid rows by one statement. */
   *write(entries: readonly Entry<Table>[]): SqlWork<void> {
     if (entries.length === 0) return
@@ -162,28 +168,44 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
    */
   *delete(where: string, parameters: readonly SqlValue[]): SqlWork<number> {
     const { table, entity } = this.#description
-    const { source, actor } = currentAuthor()
+    const { source, actor, actionId } = currentAuthor()
     const deleted = yield* runStatement<{ id: number }>(
       `DELETE FROM ${this.dialect.table(table)} WHERE ${where} RETURNING id`,
       parameters,
     )
     if (deleted.length === 0) return 0
     yield* runStatement(
-      `UPDATE ${this.dialect.table('rate_limit_change')} SET source = $1, actor = $2
-       WHERE entity = $3 AND action = 'delete' AND source = 'sql' AND ${this.dialect.isOneOf('row_id', '$4', 'bigint')}`,
-      [source, actor, entity, JSON.stringify(deleted.map(({ id }) => id))],
+      `UPDATE ${this.dialect.table('rate_limit_change')} SET source = $1, actor = $2, action_id = $3
+       WHERE entity = $4 AND action = 'delete' AND source = 'sql' AND ${this.dialect.isOneOf('row_id', '$5', 'bigint')}`,
+      [source, actor, actionId, entity, JSON.stringify(deleted.map(({ id }) => id))],
     )
     return deleted.length
   }
 
   /** Deletes entries by their identities. */
   *deleteEntries(entries: readonly Entry<Table>[]): SqlWork<void> {
-    if (entries.length === 0) return
+    if (entries.length > 0) yield* this.delete(...this.#haveIdentities(entries))
+  }
+
+  /** Returns the rows that have the identities of some values. */
+  findAllSame(values: readonly Values[]): SqlWork<IdentifiedEntry<Table>[]> {
+    return this.find(...this.#haveIdentities(values))
+  }
+
+  #haveIdentities(rows: readonly Values[]): [where: string, parameters: SqlValue[]] {
     const { identity } = this.#description
     const values = identity.map((_, index) => this.dialect.jsonField(index, 'text')).join(', ')
-    yield* this.delete(`(${identity.map(toColumn).join(', ')}) IN (SELECT ${values} FROM ${this.dialect.jsonRows()})`, [
-      JSON.stringify(entries.map((entry) => identity.map((name) => entry[name]))),
-    ])
+    return [
+      `(${identity.map(toColumn).join(', ')}) IN (SELECT ${values} FROM ${this.dialect.jsonRows()})`,
+      [JSON.stringify(rows.map((row) => identity.map((name) => row[name])))],
+    ]
+  }
+
+  #toEntry(values: Values, extent: 'new' | 'stored'): Entry<Table> {
+    const { fields } = this.#description
+    this.#validate(values, extent)
+    // The values are valid, which types cannot express.
+    return { ...defaultsFor(fields), ...storedFields(fields, values) } as Entry<Table>
   }
 
   #validate(values: Values, extent: Extent): void {

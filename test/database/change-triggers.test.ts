@@ -126,7 +126,7 @@ forEachDatabase((provider, open) => {
       withDatabase(async (_database, { run, changes, revision }) => {
         await run(`INSERT INTO rate_limit_rule ${RULE}`)
         await run(
-          `UPDATE rate_limit_rule SET rate = '5/m', updated_at = created_at, changed_by = 'abcdefghijklclient:'`,
+          `UPDATE rate_limit_rule SET rate = '5/m', updated_at = created_at, changed_by = 'abcdefghijklmnopclient:'`,
         )
         assert.equal((await changes()).length, 1)
         assert.equal(await revision(), 1)
@@ -135,9 +135,9 @@ forEachDatabase((provider, open) => {
     test('takes the source and the actor from a new token, and never from one that an earlier write left', () =>
       withDatabase(async (_database, { run, changes }) => {
         await run(`INSERT INTO rate_limit_rule ${RULE}`)
-        await run(`UPDATE rate_limit_rule SET rate = '6/m', changed_by = 'aaaaaaaaaaaapanel:al:ice'`)
+        await run(`UPDATE rate_limit_rule SET rate = '6/m', changed_by = 'aaaaaaaaaaaaaaaapanel:al:ice'`)
         await run(`UPDATE rate_limit_rule SET rate = '7/m'`)
-        await run(`UPDATE rate_limit_rule SET rate = '8/m', changed_by = 'bbbbbbbbbbbbclient:'`)
+        await run(`UPDATE rate_limit_rule SET rate = '8/m', changed_by = 'bbbbbbbbbbbbbbbbclient:'`)
         await run(`UPDATE rate_limit_rule SET rate = '9/m', changed_by = ''`)
         await run('DELETE FROM rate_limit_rule')
         assert.deepEqual(

@@ -3,6 +3,7 @@ import type { TestContext } from 'node:test'
 import type { FastifyInstance } from 'fastify'
 import type { RateLimitOptions } from '../../src/index.js'
 import type { StaffRole } from '../../src/staff/shell/roles.js'
+import { unescapeHtml } from './client-forms.js'
 import type { Provider } from './databases.js'
 import type { Answer } from './http-client.js'
 import { cookieOf, DASHBOARD, startWithStaff } from './staff-app.js'
@@ -10,6 +11,15 @@ import { cookieOf, DASHBOARD, startWithStaff } from './staff-app.js'
 type Fields = Readonly<Record<string, string>>
 /** Boxes of one name send several values. */
 type SentFields = Readonly<Record<string, string | readonly string[]>>
+
+/** Returns the fields of the form of Undo that a notice has, which is sent to `change-revert`. */
+export function undoFields(page: string): Fields {
+  const [, form = ''] =
+    /<form class="buttons after-notice"[^>]*action="change-revert">([\s\S]*?)<\/form>/.exec(page) ?? []
+  // The token is that of the browser which opens the form.
+  const fields = hiddenFields(form).filter(([name]) => name !== 'token')
+  return Object.fromEntries(fields.map(([name, value]) => [name, unescapeHtml(value)]))
+}
 
 export interface OpenedForm extends Answer {
   /**
@@ -73,6 +83,6 @@ export async function openForms(
 
 /** Returns the hidden fields that every form of a page has, but not those of boxes. */
 function hiddenFields(html: string): [name: string, value: string][] {
-  const fields = html.matchAll(/<input type="hidden" name="(token|id|version)" value="([^"]*)">/g)
+  const fields = html.matchAll(/<input type="hidden" name="(token|id|version|back|mark)" value="([^"]*)">/g)
   return [...fields].map(([, name = '', value = '']) => [name, value])
 }

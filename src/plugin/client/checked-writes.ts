@@ -175,11 +175,12 @@ export function checkedWrites(
   }
 
   async function ascribeAll(queries: GeneratedClient, rows: readonly Pick<StoredRow, 'id'>[]): Promise<void> {
+    const author = currentAuthor()
     for (let start = 0; start < rows.length; start += ASCRIBED) {
       const ids = rows.slice(start, start + ASCRIBED).map(({ id }) => BigInt(id))
       await queries.rateLimitChange.updateMany({
         where: { entity, rowId: { in: ids }, action: 'delete', source: 'sql' },
-        data: currentAuthor(),
+        data: author,
       })
     }
   }

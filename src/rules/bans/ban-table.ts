@@ -5,7 +5,7 @@ import { type Network, networksMeet } from '../../clients/network.js'
 import type { Database } from '../../database/database.js'
 import { type Dialect, runStatement, type SqlWork } from '../../database/dialect.js'
 import { BAN_NOTE, lastsSql } from '../ban.js'
-import { changeToken } from '../history/actor.js'
+import { changeToken, createActionId } from '../history/actor.js'
 import { OVERRIDES } from '../overrides/override.js'
 import { changeLocked } from '../table.js'
 
@@ -87,7 +87,8 @@ function* insertRows(dialect: Dialect, bans: readonly NewBan[], nowMs: number): 
     client,
     expiresAtMs,
     BAN_NOTE + ruleName,
-    changeToken({ source: 'ban', actor: `rule:${ruleName}` }),
+    // Each is reverted alone, whichever were written together.
+    changeToken({ source: 'ban', actor: `rule:${ruleName}`, actionId: createActionId() }),
     clear,
   ])
   const columns = ['effect', 'algorithm', 'expires_at', 'note', 'created_at', 'updated_at', 'changed_by']

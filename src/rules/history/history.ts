@@ -1,10 +1,8 @@
 import type { Database } from '../../database/database.js'
-import type { SqlValue, SqlWork } from '../../database/dialect.js'
-import { RevertError } from '../../ground/errors.js'
-import type { Description, FieldTable } from '../description.js'
+import type { SqlValue } from '../../database/dialect.js'
+import type { Description } from '../description.js'
 import { OVERRIDES } from '../overrides/override.js'
 import { RULES } from '../rule.js'
-import { changeRows, type LockedTable } from '../table.js'
 import { CHANGE_SOURCES, type ChangeSource } from './actor.js'
 
 /** A change of a rule or an override. */
@@ -21,6 +19,8 @@ export interface Change {
   /** The rule's name, or the override's client. */
   readonly name: string
   readonly action: 'create' | 'update' | 'delete'
+  /** The same for all changes of one action, such as a bulk or an import; empty for raw SQL. */
+  readonly actionId: string
   /** The row's fields before and after; null where there was none. Timestamps are milliseconds since the epoch. */
   readonly before: ChangedFields | null
   readonly after: ChangedFields | null
@@ -53,6 +53,7 @@ interface ChangeRow {
   readonly rowId: number
   readonly name: string
   readonly action: string
+  readonly actionId: string
   readonly before: string | null
   readonly after: string | null
 }
@@ -61,7 +62,7 @@ type ChangeTable = Pick<Database, 'query' | 'dialect'>
 
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 10_000
-const DESCRIPTIONS: Readonly<Record<Change['entity'], Description>> = { rule: RULES, override: OVERRIDES }
+export const DESCRIPTIONS: Readonly<Record<Change['entity'], Description>> = { rule: RULES, override: OVERRIDES }
 
 /**
  * Lists the changes, the newest first.
@@ -135,66 +136,42 @@ export async function readRowChanges(
   const where = `WHERE entity = $2 AND row_id IN (SELECT named.row_id FROM ${dialect.table('rate_limit_change')} AS named
     WHERE named.entity = $2 AND ${dialect.isOneOf('named.name', '$3', 'text')})`
   const rows = await readChanges(source, where, [limit, entity, JSON.stringify(names)])
-  return rows.map((row) => ({ ...toChange(row), rowId: row.rowId }))
+  return rows.map(toRowChange)
 }
 
 /**
- * Undoes one change: restores the fields that it changed, deletes the row that it created, or creates the row that it
- * deleted. Later changes of other fields stay. The history records the revert like any other change.
+ * Reads the changes of the action that a change belongs to, the oldest first; a change of raw SQL belongs to none, and stands
+ * alone.
  *
- * @throws RevertError when the change does not exist, or the values that it wrote are gone
- * @throws RuleValidationError when the earlier state would not be valid today
+ * @returns at most `limit` changes; none where the change does not exist
  */
-export async function revertChange(database: Database, nowMs: number, changeId: number): Promise<void> {
+export async function readAction(database: ChangeTable, changeId: number, limit: number): Promise<RowChange[]> {
   const [row] = Number.isSafeInteger(changeId)
     ? await readChanges(database, 'WHERE recorded.id = $2', [1, changeId])
     : []
-  if (row === undefined) throw new RevertError(`There is no change ${changeId}`)
-  const change = toChange(row)
-  await changeRows(database, DESCRIPTIONS[change.entity], nowMs, (table) => undo(table, change, row.rowId))
+  if (row === undefined) return []
+  const rows = row.actionId === '' ? [row] : await readChanges(database, 'WHERE action_id = $2', [limit, row.actionId])
+  return rows.toReversed().map(toRowChange)
 }
 
-type ChangedTable = LockedTable<FieldTable, string>
-
-function* undo(table: ChangedTable, { id, entity, name, ...change }: Change, rowId: number): SqlWork<void> {
-  const before = change.before && stored(entity, change.before)
-  const after = change.after && stored(entity, change.after)
-  if (after === null) {
-    if ((yield* table.create(before ?? {})) === undefined) throw taken()
-    return
-  }
-  const [standing] = yield* table.find('id = $1', [rowId])
-  // The entry may have been deleted and created again.
-  const row = standing ?? (yield* table.findSame(after))
-  const written = Object.entries(before === null ? after : changedFields(after, before))
-  if (row === undefined || !written.every(([field, value]) => row.entry[field] === value)) {
-    throw new RevertError(
-      `Change ${id} of ${entity} ${JSON.stringify(name)} cannot be reverted: it was changed again since, or deleted. Revert the later changes first`,
-    )
-  }
-  if (before === null) yield* table.delete('id = $1', [row.id])
-  else if (!(yield* table.update(row, changedFields(before, after)))) throw taken()
-
-  function taken(): Error {
-    const identity = before?.[DESCRIPTIONS[entity].identity[0] ?? ''] ?? name
-    return new RevertError(
-      `Change ${id} cannot be reverted: there is ${entity === 'rule' ? 'a rule' : 'an override'} ${JSON.stringify(identity)} again`,
-    )
-  }
-}
-
-/** Returns the fields of a state that differ in the other one. */
-function changedFields(state: ChangedFields, other: ChangedFields): ChangedFields {
-  return Object.fromEntries(Object.entries(state).filter(([field, value]) => value !== other[field]))
-}
-
-/** Returns the fields as documents have them. */
-function stored(entity: Change['entity'], changed: ChangedFields): ChangedFields {
-  return Object.fromEntries(
-    Object.entries(changed).map(([name, value]) => {
-      return [name, isMoment(entity, name) && typeof value === 'number' ? new Date(value).toISOString() : value]
-    }),
+/** Returns how many changes the actions of some changes made. */
+export async function countOfActions(
+  { query, dialect }: ChangeTable,
+  changes: readonly Change[],
+): Promise<ReadonlyMap<string, number>> {
+  const ids = [...new Set(changes.map(({ actionId }) => actionId))].filter((id) => id !== '')
+  const counts = await query<{ id: string; count: number }>(
+    `SELECT action_id AS id, COUNT(*) AS count FROM ${dialect.table('rate_limit_change')}
+     WHERE ${dialect.isOneOf('action_id', '$1', 'text')} GROUP BY action_id`,
+    [JSON.stringify(ids)],
   )
+  return new Map(counts.map(({ id, count }) => [id, Number(count)]))
+}
+
+/** Returns the newest change of an action; undefined where it changed nothing. */
+export async function findChangeOf(database: ChangeTable, actionId: string): Promise<Change | undefined> {
+  const [row] = await readChanges(database, 'WHERE action_id = $2', [1, actionId])
+  return row && toChange(row)
 }
 
 /** Returns whether the history stores a field in milliseconds since the epoch. */
@@ -209,10 +186,14 @@ function readChanges(
 ): Promise<ChangeRow[]> {
   return query<ChangeRow>(
     `SELECT id, changed_at AS "changedAt", actor, source, entity, row_id AS "rowId", name, action,
-       before, after
+       action_id AS "actionId", before, after
      FROM ${dialect.table('rate_limit_change')} AS recorded ${where} ORDER BY id DESC LIMIT $1`,
     parameters,
   )
+}
+
+function toRowChange(row: ChangeRow): RowChange {
+  return { ...toChange(row), rowId: row.rowId }
 }
 
 function toChange({ rowId: _, changedAt, source, entity, action, before, after, ...row }: ChangeRow): Change {

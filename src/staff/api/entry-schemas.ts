@@ -73,6 +73,9 @@ const Change = Type.Object(
     entity: Type.Enum(['rule', 'override']),
     name: Type.String({ description: "The rule's name, or the override's client." }),
     action: Type.Enum(['create', 'update', 'delete']),
+    actionId: Type.String({
+      description: 'The same for all changes of one action, which are reverted together; empty for raw SQL.',
+    }),
     before: Fields,
     after: Fields,
   },

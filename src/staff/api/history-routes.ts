@@ -2,7 +2,7 @@ import Type from 'typebox'
 import { storedSpellings } from '../../clients/client-networks.js'
 import { CHANGE_SOURCES } from '../../rules/history/actor.js'
 import { findChange, listChanges } from '../../rules/history/history.js'
-import { requireMay } from '../shell/staff-member.js'
+import { requireMayRevert } from '../shell/revert-right.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
 import { PositionNumber, parseCursor } from './cursor.js'
 import { toPage } from './entry-pages.js'
@@ -41,7 +41,7 @@ export function addHistoryRoutes(app: ApiScope, { internals, limits, write }: Ap
     '/history/:id/revert',
     operation('history', 'revertChange', 'writeOverrides', 'Revert a change', {
       description:
-        'Later changes of other fields stay. The change of a rule takes the role admin, that of an override operator.',
+        'All changes of the same action are reverted together. Later changes of other fields stay. Changes of rules take the role admin, but for switching them; those of overrides take operator.',
       params: Type.Object({ id: Type.Integer({ minimum: 1, maximum: MAX_ID, description: "The change's id." }) }),
       response: { 204: answer('It is undone; the history has a new change.') },
     }),
@@ -49,7 +49,7 @@ export function addHistoryRoutes(app: ApiScope, { internals, limits, write }: Ap
       const { id } = request.params
       const change = await findChange(database, id)
       if (change === undefined) throw new NotFoundError(`There is no change ${id}.`)
-      if (change.entity === 'rule') requireMay(request, 'writeRules')
+      await requireMayRevert(request, database, change)
       await write(request, () => limits.rules.revert(id))
       reply.code(204)
     },

@@ -3,9 +3,9 @@ import createError from '@fastify/error'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { clientAddress } from '../../clients/client-networks.js'
 import type { Internals } from '../../plugin/internals.js'
-import { leaveNotice } from '../shell/notice-cookie.js'
+import { leadOn } from '../shell/notice-cookie.js'
 import type { StaffForm } from '../shell/staff-actions.js'
-import { actAs, guardActions } from '../shell/staff-actions.js'
+import { changeAs, guardActions } from '../shell/staff-actions.js'
 import { type StaffRouteName, staffRoute } from '../shell/staff-routes.js'
 import { findInForce, overrideClientFor } from './client-offer.js'
 import { isLess } from './generous-rate.js'
@@ -113,13 +113,13 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
   function handle(action: Action) {
     return async function act(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
       const form = readForm(request.body)
-      const result = await actAs(request, 'writeOverrides', () => explained(action(form)))
-      // The actions have forms with fields of their own.
+      const { result, undo } = await changeAs(request, 'writeOverrides', database, () => explained(action(form)))
+      // Each action has a form with fields of its own.
       const sent = TYPED_FIELDS.filter((name) => request.body?.has(name))
       const typed = result.succeeded ? [] : sent.map((name) => [name, form.field(name)])
-      leaveNotice(request, reply, form.client, { ...result, typed: Object.fromEntries(typed) })
       const { window, back, live, ...display } = readClientView(form.field, clock.now())
-      return reply.redirect(clientHref(form.client, window, back, live, display), 303)
+      const page = clientHref(form.client, window, back, live, display)
+      return leadOn(request, reply, form.client, page, { ...result, typed: Object.fromEntries(typed), undo })
     }
   }
 

@@ -1,7 +1,9 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Database } from '../../database/database.js'
 import type { Internals } from '../../plugin/internals.js'
-import { asActor, fromSource } from '../../rules/history/actor.js'
+import { asActor, fromSource, inOneAction } from '../../rules/history/actor.js'
+import { findChangeOf } from '../../rules/history/history.js'
 import { SESSION_MS } from '../sign-in/sessions.js'
 import { parsePostedForm } from './posted-form.js'
 import type { Right } from './roles.js'
@@ -43,6 +45,24 @@ export function guardActions(app: FastifyInstance, internals: Internals, right: 
 /** Runs the work of an action, which the history records with the name of who sent the request. */
 export function actAs<Result>(request: FastifyRequest, right: Right, work: () => Promise<Result>): Promise<Result> {
   return fromDatabase(asActor(requireActor(request, right), () => fromSource('dashboard', work)))
+}
+
+/**
+ * Runs the work of an action that changes rules or overrides.
+ *
+ * @returns the result, and the change that Undo reverts; undefined where nothing was changed
+ */
+export function changeAs<Result>(
+  request: FastifyRequest,
+  right: Right,
+  database: Database,
+  work: () => Promise<Result>,
+): Promise<{ readonly result: Result; readonly undo: number | undefined }> {
+  const change = async (actionId: string) => ({
+    result: await work(),
+    undo: (await findChangeOf(database, actionId))?.id,
+  })
+  return actAs(request, right, () => inOneAction(change))
 }
 
 /** The fields of a posted form; undefined where the request has no body. */

@@ -6,7 +6,7 @@ import { forEachDatabase, type Provider } from '../../support/databases.js'
 import type { Answer, RequestOptions } from '../../support/http-client.js'
 import { logRows } from '../../support/log-events.js'
 import { cookieOf, DASHBOARD, startWithStaff } from '../../support/staff-app.js'
-import { openForms } from '../../support/staff-forms.js'
+import { openForms, undoFields } from '../../support/staff-forms.js'
 
 const BULK = 'rules-bulk'
 const SWITCH = 'rule-switch'
@@ -58,26 +58,41 @@ forEachDatabase((provider) => {
     const ids = ['a', 'b', 'c'].map(idOf)
     const page = await after(await submit('rules.html', { do: 'disable', id: ids }, BULK))
     assert.deepEqual(await isActive(), ['d', 'e'])
-    const [undo = ''] = /<form class="buttons after-notice"[\s\S]*?<\/form>/.exec(page.text) ?? []
-    const sent = [...undo.matchAll(/name="id" value="(\d+)"/g)].map(([, id = '']) => id)
-    const [, action = ''] = /<button name="do" value="(\w+)">Undo/.exec(undo) ?? []
-    assert.deepEqual([action, sent], ['enable', [idOf('a'), idOf('c')]])
-    const undone = await (await open('rules.html')).submit({ do: action, id: sent }, {}, BULK)
-    assert.equal(noticeOf(await after(undone)), '2 rules were enabled: a, c.')
+    const undone = await (await open('rules.html')).submit(undoFields(page.text), {}, 'change-revert')
+    const again = await after(undone)
+    assert.equal(noticeOf(again), '2 changes were reverted.')
+    assert.deepEqual(await isActive(), ['a', 'c', 'd', 'e'])
+    await (await open('rules.html')).submit(undoFields(again.text), {}, 'change-revert')
+    assert.deepEqual(await isActive(), ['d', 'e'])
+  })
+
+  test('rules that were deleted in bulk come back by Undo, pressed twice too', async (t) => {
+    const { submit, open, after, idOf, isActive } = await start(t, provider)
+    const page = await after(await submit('rules.html', { do: 'delete', id: ['a', 'b', 'c'].map(idOf) }, BULK))
+    assert.deepEqual(await isActive(), ['d', 'e'])
+    const rules = await open('rules.html')
+    await rules.submit(undoFields(page.text), {}, 'change-revert')
+    assert.deepEqual(await isActive(), ['a', 'c', 'd', 'e'])
+    const twice = await rules.submit(undoFields(page.text), {}, 'change-revert')
+    assert.match(noticeOf(await after(twice)), /cannot be reverted: there is a rule &quot;a&quot; again/)
     assert.deepEqual(await isActive(), ['a', 'c', 'd', 'e'])
   })
 
-  test('a notice that another site wrote into the cookies offers no Undo that deletes', async (t) => {
-    const { submit, after, idOf, request } = await start(t, provider)
+  test('a notice that another site wrote into the cookies undoes nothing that others did', async (t) => {
+    const { submit, after, idOf, request, open, app } = await start(t, provider)
+    await app.smartRateLimit.client.rateLimitOverride.create({ data: { client: 'user:1', effect: 'deny' } })
+    const other = await app.smartRateLimit.client.rateLimitChange.findFirstOrThrow({ where: { entity: 'override' } })
     const disabled = await submit('rules.html', { do: 'disable', id: [idOf('a')] }, BULK)
     const written = /ratelimit_staff_notice=([\w-]+)/
     const [, value = ''] = written.exec(cookieOf(disabled.headers)) ?? []
     const notice = JSON.parse(Buffer.from(value, 'base64url').toString())
-    const forged = Buffer.from(JSON.stringify({ ...notice, typed: { back: 'delete', ids: idOf('a') } }))
+    const forged = Buffer.from(JSON.stringify({ ...notice, undo: Number(other.id) }))
     const cookie = cookieOf(disabled.headers).replace(value, forged.toString('base64url'))
     const page = await request(`${DASHBOARD}rules.html`, { headers: { cookie } })
     assert.equal(noticeOf(page), 'The rule a was disabled.')
-    assert.doesNotMatch(page.text, />Undo</)
+    const sent = await (await open('rules.html')).submit(undoFields(page.text), {}, 'change-revert')
+    assert.equal(sent.status, 404)
+    assert.equal(await app.smartRateLimit.client.rateLimitOverride.count(), 1)
     assert.match((await after(disabled)).text, />Undo</)
   })
 

@@ -368,6 +368,7 @@ CREATE TABLE "rate_limit_change" (
     "row_id" BIGINT NOT NULL,
     "name" VARCHAR(255) NOT NULL,
     "action" VARCHAR(10) NOT NULL,
+    "action_id" VARCHAR(12) NOT NULL DEFAULT '',
     "before" TEXT,
     "after" TEXT,
 
@@ -394,15 +395,19 @@ CREATE INDEX "rate_limit_change_entity_name_idx" ON "rate_limit_change"("entity"
 -- CreateIndex
 CREATE INDEX "rate_limit_change_entity_row_id_idx" ON "rate_limit_change"("entity", "row_id");
 
+-- CreateIndex
+CREATE INDEX "rate_limit_change_action_id_idx" ON "rate_limit_change"("action_id");
+
 -- The one row.
 INSERT INTO "rate_limit_revision" ("id", "revision") VALUES (1, 0);
 
 -- The history of rules and overrides, and the revision by which other processes notice a change.
 --
--- Row triggers record every change. They read its source and actor from "changed_by": each write of this package sets it
--- to 12 characters that never come again, the source, a colon, and the actor. So a value that an update leaves unchanged
--- is that of an earlier write, and the update is raw SQL. A deleted row cannot carry them: the client writes them into
--- the recorded change afterwards, in the same transaction where there is one.
+-- Row triggers record every change. They read its action, source and actor from "changed_by": each write of this package
+-- sets it to the 12 characters of the action's id, four that make it unlike any other write, the source, a colon, and the
+-- actor. So a value that an update leaves unchanged is that of an earlier write, and the update is raw SQL. A deleted row
+-- cannot carry them: the client writes them into the recorded change afterwards, in the same transaction where there is
+-- one.
 --
 -- Every recorded change counts up the revision; an update that changes nothing does neither.
 --
@@ -473,10 +478,11 @@ BEGIN
         END IF;
         by_client := NEW."changed_by" NOT IN ('', OLD."changed_by");
     END IF;
-    INSERT INTO "rate_limit_change" ("actor", "source", "entity", "row_id", "name", "action", "before", "after")
+    INSERT INTO "rate_limit_change" ("actor", "source", "action_id", "entity", "row_id", "name", "action", "before", "after")
     VALUES (
         CASE WHEN by_client THEN substr(NEW."changed_by", strpos(NEW."changed_by", ':') + 1) ELSE '' END,
-        CASE WHEN by_client THEN split_part(substr(NEW."changed_by", 13), ':', 1) ELSE 'sql' END,
+        CASE WHEN by_client THEN split_part(substr(NEW."changed_by", 17), ':', 1) ELSE 'sql' END,
+        CASE WHEN by_client THEN substr(NEW."changed_by", 1, 12) ELSE '' END,
         'rule', NEW."id", NEW."name", CASE TG_OP WHEN 'INSERT' THEN 'create' ELSE 'update' END, before, after
     );
     RETURN NULL;
@@ -530,10 +536,11 @@ BEGIN
         END IF;
         by_client := NEW."changed_by" NOT IN ('', OLD."changed_by");
     END IF;
-    INSERT INTO "rate_limit_change" ("actor", "source", "entity", "row_id", "name", "action", "before", "after")
+    INSERT INTO "rate_limit_change" ("actor", "source", "action_id", "entity", "row_id", "name", "action", "before", "after")
     VALUES (
         CASE WHEN by_client THEN substr(NEW."changed_by", strpos(NEW."changed_by", ':') + 1) ELSE '' END,
-        CASE WHEN by_client THEN split_part(substr(NEW."changed_by", 13), ':', 1) ELSE 'sql' END,
+        CASE WHEN by_client THEN split_part(substr(NEW."changed_by", 17), ':', 1) ELSE 'sql' END,
+        CASE WHEN by_client THEN substr(NEW."changed_by", 1, 12) ELSE '' END,
         'override', NEW."id", NEW."client", CASE TG_OP WHEN 'INSERT' THEN 'create' ELSE 'update' END, before, after
     );
     RETURN NULL;

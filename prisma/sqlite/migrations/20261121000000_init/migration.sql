@@ -206,6 +206,7 @@ CREATE TABLE "rate_limit_change" (
     "row_id" BIGINT NOT NULL,
     "name" TEXT NOT NULL,
     "action" TEXT NOT NULL,
+    "action_id" TEXT NOT NULL DEFAULT '',
     "before" TEXT,
     "after" TEXT
 );
@@ -228,15 +229,19 @@ CREATE INDEX "rate_limit_change_entity_name_idx" ON "rate_limit_change"("entity"
 -- CreateIndex
 CREATE INDEX "rate_limit_change_entity_row_id_idx" ON "rate_limit_change"("entity", "row_id");
 
+-- CreateIndex
+CREATE INDEX "rate_limit_change_action_id_idx" ON "rate_limit_change"("action_id");
+
 -- The one row.
 INSERT INTO "rate_limit_revision" ("id", "revision") VALUES (1, 0);
 
 -- The history of rules and overrides, and the revision by which other processes notice a change.
 --
--- Row triggers record every change. They read its source and actor from "changed_by": each write of this package sets it
--- to 12 characters that never come again, the source, a colon, and the actor. So a value that an update leaves unchanged
--- is that of an earlier write, and the update is raw SQL. A deleted row cannot carry them: the client writes them into
--- the recorded change afterwards, in the same transaction where there is one.
+-- Row triggers record every change. They read its action, source and actor from "changed_by": each write of this package
+-- sets it to the 12 characters of the action's id, four that make it unlike any other write, the source, a colon, and the
+-- actor. So a value that an update leaves unchanged is that of an earlier write, and the update is raw SQL. A deleted row
+-- cannot carry them: the client writes them into the recorded change afterwards, in the same transaction where there is
+-- one.
 --
 -- Every recorded change counts up the revision; an update that changes nothing does neither.
 --
@@ -248,10 +253,11 @@ END;
 
 CREATE TRIGGER "rate_limit_rule_recorded_insert" AFTER INSERT ON "rate_limit_rule"
 BEGIN
-    INSERT INTO "rate_limit_change" ("actor", "source", "entity", "row_id", "name", "action", "before", "after")
+    INSERT INTO "rate_limit_change" ("actor", "source", "action_id", "entity", "row_id", "name", "action", "before", "after")
     VALUES (
         CASE WHEN NEW."changed_by" <> '' THEN substr(NEW."changed_by", instr(NEW."changed_by", ':') + 1) ELSE '' END,
-        CASE WHEN NEW."changed_by" <> '' THEN substr(NEW."changed_by", 13, instr(NEW."changed_by", ':') - 13) ELSE 'sql' END,
+        CASE WHEN NEW."changed_by" <> '' THEN substr(NEW."changed_by", 17, instr(NEW."changed_by", ':') - 17) ELSE 'sql' END,
+        CASE WHEN NEW."changed_by" <> '' THEN substr(NEW."changed_by", 1, 12) ELSE '' END,
         'rule', NEW."id", NEW."name", 'create',
         NULL,
         json_object(
@@ -299,10 +305,11 @@ WHEN OLD."name" IS NOT NEW."name"
     OR CASE typeof(OLD."ends_at") WHEN 'text' THEN CAST(ROUND((julianday(OLD."ends_at") - 2440587.5) * 86400000) AS INTEGER) ELSE OLD."ends_at" END IS NOT CASE typeof(NEW."ends_at") WHEN 'text' THEN CAST(ROUND((julianday(NEW."ends_at") - 2440587.5) * 86400000) AS INTEGER) ELSE NEW."ends_at" END
     OR OLD."priority" IS NOT NEW."priority"
 BEGIN
-    INSERT INTO "rate_limit_change" ("actor", "source", "entity", "row_id", "name", "action", "before", "after")
+    INSERT INTO "rate_limit_change" ("actor", "source", "action_id", "entity", "row_id", "name", "action", "before", "after")
     VALUES (
         CASE WHEN NEW."changed_by" NOT IN ('', OLD."changed_by") THEN substr(NEW."changed_by", instr(NEW."changed_by", ':') + 1) ELSE '' END,
-        CASE WHEN NEW."changed_by" NOT IN ('', OLD."changed_by") THEN substr(NEW."changed_by", 13, instr(NEW."changed_by", ':') - 13) ELSE 'sql' END,
+        CASE WHEN NEW."changed_by" NOT IN ('', OLD."changed_by") THEN substr(NEW."changed_by", 17, instr(NEW."changed_by", ':') - 17) ELSE 'sql' END,
+        CASE WHEN NEW."changed_by" NOT IN ('', OLD."changed_by") THEN substr(NEW."changed_by", 1, 12) ELSE '' END,
         'rule', NEW."id", NEW."name", 'update',
         json_object(
             'name', OLD."name",
@@ -351,10 +358,11 @@ END;
 
 CREATE TRIGGER "rate_limit_rule_recorded_delete" AFTER DELETE ON "rate_limit_rule"
 BEGIN
-    INSERT INTO "rate_limit_change" ("actor", "source", "entity", "row_id", "name", "action", "before", "after")
+    INSERT INTO "rate_limit_change" ("actor", "source", "action_id", "entity", "row_id", "name", "action", "before", "after")
     VALUES (
         '',
         'sql',
+        '',
         'rule', OLD."id", OLD."name", 'delete',
         json_object(
             'name', OLD."name",
@@ -383,10 +391,11 @@ END;
 
 CREATE TRIGGER "rate_limit_override_recorded_insert" AFTER INSERT ON "rate_limit_override"
 BEGIN
-    INSERT INTO "rate_limit_change" ("actor", "source", "entity", "row_id", "name", "action", "before", "after")
+    INSERT INTO "rate_limit_change" ("actor", "source", "action_id", "entity", "row_id", "name", "action", "before", "after")
     VALUES (
         CASE WHEN NEW."changed_by" <> '' THEN substr(NEW."changed_by", instr(NEW."changed_by", ':') + 1) ELSE '' END,
-        CASE WHEN NEW."changed_by" <> '' THEN substr(NEW."changed_by", 13, instr(NEW."changed_by", ':') - 13) ELSE 'sql' END,
+        CASE WHEN NEW."changed_by" <> '' THEN substr(NEW."changed_by", 17, instr(NEW."changed_by", ':') - 17) ELSE 'sql' END,
+        CASE WHEN NEW."changed_by" <> '' THEN substr(NEW."changed_by", 1, 12) ELSE '' END,
         'override', NEW."id", NEW."client", 'create',
         NULL,
         json_object(
@@ -408,10 +417,11 @@ WHEN OLD."client" IS NOT NEW."client"
     OR CASE typeof(OLD."expires_at") WHEN 'text' THEN CAST(ROUND((julianday(OLD."expires_at") - 2440587.5) * 86400000) AS INTEGER) ELSE OLD."expires_at" END IS NOT CASE typeof(NEW."expires_at") WHEN 'text' THEN CAST(ROUND((julianday(NEW."expires_at") - 2440587.5) * 86400000) AS INTEGER) ELSE NEW."expires_at" END
     OR OLD."note" IS NOT NEW."note"
 BEGIN
-    INSERT INTO "rate_limit_change" ("actor", "source", "entity", "row_id", "name", "action", "before", "after")
+    INSERT INTO "rate_limit_change" ("actor", "source", "action_id", "entity", "row_id", "name", "action", "before", "after")
     VALUES (
         CASE WHEN NEW."changed_by" NOT IN ('', OLD."changed_by") THEN substr(NEW."changed_by", instr(NEW."changed_by", ':') + 1) ELSE '' END,
-        CASE WHEN NEW."changed_by" NOT IN ('', OLD."changed_by") THEN substr(NEW."changed_by", 13, instr(NEW."changed_by", ':') - 13) ELSE 'sql' END,
+        CASE WHEN NEW."changed_by" NOT IN ('', OLD."changed_by") THEN substr(NEW."changed_by", 17, instr(NEW."changed_by", ':') - 17) ELSE 'sql' END,
+        CASE WHEN NEW."changed_by" NOT IN ('', OLD."changed_by") THEN substr(NEW."changed_by", 1, 12) ELSE '' END,
         'override', NEW."id", NEW."client", 'update',
         json_object(
             'client', OLD."client",
@@ -435,10 +445,11 @@ END;
 CREATE TRIGGER "rate_limit_override_recorded_delete" AFTER DELETE ON "rate_limit_override"
 WHEN OLD."changed_by" <> 'expired'
 BEGIN
-    INSERT INTO "rate_limit_change" ("actor", "source", "entity", "row_id", "name", "action", "before", "after")
+    INSERT INTO "rate_limit_change" ("actor", "source", "action_id", "entity", "row_id", "name", "action", "before", "after")
     VALUES (
         '',
         'sql',
+        '',
         'override', OLD."id", OLD."client", 'delete',
         json_object(
             'client', OLD."client",

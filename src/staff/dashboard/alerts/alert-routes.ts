@@ -4,7 +4,7 @@ import { readRuns } from '../../../operations/alerts/alert-runs.js'
 import { createChannels, listChannels } from '../../../operations/alerts/channels.js'
 import { sendTestMessages, type TestOutcome } from '../../../operations/alerts/send-test.js'
 import { JobLeases } from '../../../operations/schedule/job-leases.js'
-import { leaveNotice, takeNotice } from '../../shell/notice-cookie.js'
+import { leadOn, takeNotice } from '../../shell/notice-cookie.js'
 import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
 import { countAlertTest } from '../../shell/staff-limits.js'
@@ -45,8 +45,7 @@ export function registerAlertRoutes({ app, internals, pages }: PageRoutes): void
     await countAlertTest(internals, reply)
     const outcomes = await actAs(request, RIGHT, () => sendTestMessages({ settings, database, clock, log }))
     note(request, outcomes)
-    leaveNotice(request, reply, ALERTS_PAGE, testNotice(outcomes))
-    return reply.redirect(ALERTS_PAGE, 303)
+    return leadOn(request, reply, ALERTS_PAGE, ALERTS_PAGE, testNotice(outcomes))
   }
 
   /** Logs who sent it: the history is of rules and overrides. */

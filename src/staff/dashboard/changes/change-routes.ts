@@ -5,13 +5,21 @@ import { storedSpellings } from '../../../clients/client-networks.js'
 import { errorMessage, RevertError, RuleValidationError } from '../../../ground/errors.js'
 import { storable } from '../../../ground/storable.js'
 import { CHANGE_SOURCES } from '../../../rules/history/actor.js'
-import { findChange, type HistoryOptions, listChanges } from '../../../rules/history/history.js'
-import { leaveNotice, takeNotice } from '../../shell/notice-cookie.js'
+import {
+  type Change,
+  countOfActions,
+  findChange,
+  type HistoryOptions,
+  listChanges,
+} from '../../../rules/history/history.js'
+import { leadBack, leadOn, readOrigin, takeNotice } from '../../shell/notice-cookie.js'
 import { lastParameter } from '../../shell/request-query.js'
-import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
+import { requireMayRevert, revertRight } from '../../shell/revert-right.js'
+import { changeAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
-import { actorWith, requireMay } from '../../shell/staff-member.js'
+import { actorWith, requireActor } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
+import { formatCount } from '../format.js'
 import type { PageRoutes } from '../page-routes.js'
 import { HOW_TO, parseTime } from '../time-range.js'
 import { CHANGES_PAGE, type ChangeFilter, changesContext, FILTER_FIELDS, filteredHref } from './changes-page.js'
@@ -30,18 +38,21 @@ export function registerChangeRoutes({ app, internals, pages }: PageRoutes): voi
     const [names, options, problem] = toOptions(filter)
     const beforeId = toId(lastParameter(request, 'before'))
     const found = await fromDatabase(listChanges(database, names, { ...options, beforeId, limit: PAGE_SIZE + 1 }))
+    const changes = found.slice(0, PAGE_SIZE)
+    const counts = await fromDatabase(countOfActions(database, changes))
     const actor = actorWith(request, 'writeOverrides')
     return pages.send(
       reply,
       'changes-page',
       changesContext({
-        changes: found.slice(0, PAGE_SIZE),
+        changes,
+        counts,
         hasOlder: found.length > PAGE_SIZE,
         isLatest: beforeId === undefined,
         filter,
         problem,
         token: actor === undefined ? undefined : issueFormToken(request, reply, actor),
-        mayRevertRules: actorWith(request, 'writeRules') !== undefined,
+        mayRevert: (change) => actorWith(request, revertRight(change)) !== undefined,
         result: takeNotice(request, reply, CHANGES_PAGE),
         nowMs: clock.now(),
       }),
@@ -75,17 +86,23 @@ export function registerChangeRoutes({ app, internals, pages }: PageRoutes): voi
     const field = (name: string) => request.body?.get(name) ?? ''
     const id = toId(field('id'))
     const change = id === undefined ? undefined : await fromDatabase(findChange(database, id))
-    if (change === undefined) throw new NoChangeError()
-    if (change.entity === 'rule') requireMay(request, 'writeRules')
-    const result = await actAs(request, 'writeOverrides', () => reverted(change.id, change.name))
-    leaveNotice(request, reply, CHANGES_PAGE, { ...result, typed: {} })
-    return reply.redirect(filteredHref(readFilter(field)), 303)
+    const origin = readOrigin(field('back'), field('mark'))
+    // Others may write the cookie of a notice: its Undo is for what the same person did.
+    const isOwn = origin === undefined || change?.actor === requireActor(request, 'writeOverrides')
+    if (change === undefined || !isOwn) throw new NoChangeError()
+    const count = await requireMayRevert(request, database, change)
+    const { result, undo } = await changeAs(request, 'writeOverrides', database, () => reverted(change, count))
+    const notice = { ...result, typed: {}, undo }
+    return origin === undefined
+      ? leadOn(request, reply, CHANGES_PAGE, filteredHref(readFilter(field)), notice)
+      : leadBack(request, reply, { ...notice, ...origin })
   }
 
-  async function reverted(id: number, name: string) {
+  async function reverted({ id, name }: Change, count: number) {
     try {
       await app.smartRateLimit.rules.revert(id)
-      return { succeeded: true, text: `The change of ${name} was reverted. It is the newest change below.` }
+      const what = count === 1 ? `The change of ${name} was` : `${formatCount(count)} changes were`
+      return { succeeded: true, text: `${what} reverted.` }
     } catch (error) {
       if (!(error instanceof RevertError) && !(error instanceof RuleValidationError)) throw error
       return { succeeded: false, text: `${errorMessage(error)}.` }

@@ -1,7 +1,7 @@
 import { CHANGE_SOURCES, type ChangeSource } from '../../../rules/history/actor.js'
 import type { Change } from '../../../rules/history/history.js'
 import type { Notice } from '../../shell/notice-cookie.js'
-import { toMoment, visible } from '../format.js'
+import { formatCount, toMoment, visible } from '../format.js'
 import { clientHref, ruleHref } from '../links.js'
 import { actorWords } from '../override-words.js'
 import { describeChange } from './change-sentence.js'
@@ -23,6 +23,8 @@ export const FILTER_FIELDS = ['entity', 'name', 'actor', 'source', 'since', 'unt
 interface ChangesView {
   /** The changes of one page, the newest first. */
   readonly changes: readonly Change[]
+  /** How many changes the actions made. */
+  readonly counts: ReadonlyMap<string, number>
   readonly hasOlder: boolean
   readonly isLatest: boolean
   readonly filter: ChangeFilter
@@ -30,7 +32,7 @@ interface ChangesView {
   readonly problem: string | undefined
   /** The token of the forms; undefined for those who may revert nothing. */
   readonly token: string | undefined
-  readonly mayRevertRules: boolean
+  readonly mayRevert: (change: Change) => boolean
   readonly result: Notice | undefined
   readonly nowMs: number
 }
@@ -61,7 +63,7 @@ export function changeHref(id: number): string {
 
 /** Returns the context of `changes-page.hbs`. */
 export function changesContext(view: ChangesView) {
-  const { changes, filter, token, mayRevertRules, nowMs } = view
+  const { changes, filter, token, mayRevert, nowMs } = view
   const kept = filterEntries(filter).map(([name, value]) => ({ name, value }))
   const oldest = changes.at(-1)
   return {
@@ -76,7 +78,11 @@ export function changesContext(view: ChangesView) {
       entities: options(ENTITIES, filter.entity),
       sources: options(Object.fromEntries(CHANGE_SOURCES.map((source) => [source, SOURCES[source]])), filter.source),
       token,
-      changes: changes.map((change) => changeRow(change, change.entity === 'override' || mayRevertRules)),
+      changes: groupByAction(changes).map(([first, ...others]) => ({
+        ...changeRow(first, mayRevert(first), view.counts.get(first.actionId)),
+        // One button reverts them all.
+        others: others.map((change) => changeRow(change, false)),
+      })),
       latest_href: view.isLatest ? undefined : filteredHref(filter),
       older_href: view.hasOlder && oldest !== undefined ? filteredHref(filter, oldest.id) : undefined,
       now: toMoment(nowMs),
@@ -103,8 +109,23 @@ function options(labels: Readonly<Record<string, string>>, selected: string) {
   return Object.entries(labels).map(([value, label]) => ({ value, label, selected: value === selected }))
 }
 
-/** Returns a change as `change-list.hbs` shows it. */
-export function changeRow(change: Change, may_revert: boolean) {
+/** Returns the changes in groups: those of one action that follow each other. */
+function groupByAction(changes: readonly Change[]): [Change, ...Change[]][] {
+  const groups: [Change, ...Change[]][] = []
+  for (const change of changes) {
+    const last = groups.at(-1)
+    if (last !== undefined && change.actionId !== '' && last[0].actionId === change.actionId) last.push(change)
+    else groups.push([change])
+  }
+  return groups
+}
+
+/**
+ * Returns a change as `change-list.hbs` shows it.
+ *
+ * @param count of the changes of its action, which are reverted together
+ */
+export function changeRow(change: Change, may_revert: boolean, count = 1) {
   const { id, changedAt, actor, source, entity, name, action } = change
   const { sentence, fields } = describeChange(change)
   const isOneField = action === 'update' && fields.length === 1
@@ -121,5 +142,6 @@ export function changeRow(change: Change, may_revert: boolean) {
     fields: isOneField && !sentence.includes('…') ? [] : fields,
     is_update: action === 'update',
     may_revert,
+    revert_text: count === 1 ? 'Revert' : `Revert all ${formatCount(count)}`,
   }
 }

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { DEFAULT_LIMIT, isStaffCounter, ruleLimitName } from '../../../clients/counter.js'
 import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
-import { leaveNotice, type Notice, takeNotice } from '../../shell/notice-cookie.js'
+import { leadOn, type Notice, takeNotice } from '../../shell/notice-cookie.js'
 import { lastParameter } from '../../shell/request-query.js'
 import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
@@ -76,8 +76,8 @@ export function registerCounterRoutes({ app, internals, pages }: PageRoutes): vo
     const notice = await actAs(request, RIGHT, () =>
       client === undefined ? resetTicked(request, form.getAll('key')) : resetClient(request, client),
     )
-    leaveNotice(request, reply, COUNTERS_PAGE, notice)
-    return reply.redirect(countersHref(storable((form.get('q') ?? '').trim(), MAX_KEY_LENGTH)), 303)
+    const back = countersHref(storable((form.get('q') ?? '').trim(), MAX_KEY_LENGTH))
+    return leadOn(request, reply, COUNTERS_PAGE, back, notice)
   }
 
   async function resetTicked(request: FastifyRequest, ticked: readonly string[]): Promise<Notice> {

@@ -9,10 +9,10 @@ import { entryVersion } from '../../../rules/entry-version.js'
 import { type IdentifiedEntry, readSomeEntries } from '../../../rules/read-entries.js'
 import { changeRows } from '../../../rules/table.js'
 import { formGroups, readFields } from '../../shell/field-form.js'
-import { leaveNotice } from '../../shell/notice-cookie.js'
+import { leadOn } from '../../shell/notice-cookie.js'
 import { lastParameter } from '../../shell/request-query.js'
 import type { Right } from '../../shell/roles.js'
-import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
+import { changeAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
 import { actorWith, requireActor } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
@@ -141,7 +141,9 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
       if (question !== undefined && form?.get('confirmed') !== question.value) {
         return refuse(request, reply, { ...shown, question })
       }
-      const outcome = await actAs(request, right, () => write(id, version, action === 'delete' ? undefined : typed))
+      const { result: outcome, undo } = await changeAs(request, right, database, () =>
+        write(id, version, action === 'delete' ? undefined : typed),
+      )
       if (outcome === 'taken') {
         const titles = identity.map((field) => fields[field]?.panel.title.toLowerCase())
         const taken = `There is another ${entity} of this ${titles.join(' and ')} already: give another one`
@@ -161,8 +163,7 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
       const named: Values = outcome === 'deleted' ? (row?.entry ?? {}) : { ...values, ...spelled(fields, values) }
       const subject = visible(String(named[identityField] ?? ''))
       const text = `The ${entity} ${subject} was ${outcome}.`
-      leaveNotice(request, reply, list, { succeeded: true, text, typed: {} })
-      return reply.redirect(list, 303)
+      return leadOn(request, reply, list, list, { succeeded: true, text, typed: {}, undo })
     } catch (error) {
       if (!(error instanceof RuleValidationError)) throw error
       return refuse(request, reply, { ...shown, errors: error.errors })

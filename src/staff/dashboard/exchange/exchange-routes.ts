@@ -12,9 +12,9 @@ import {
 } from '../../../rules/exchange/exchange.js'
 import { SentExports } from '../../api/sent-exports.js'
 import { setJsonType, toJson } from '../../api/streamed-json.js'
-import { leaveNotice, takeNotice } from '../../shell/notice-cookie.js'
+import { leadOn, takeNotice } from '../../shell/notice-cookie.js'
 import { importRight } from '../../shell/roles.js'
-import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
+import { changeAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
 import { actorWith, knownMember, may, requireActor } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
@@ -105,9 +105,11 @@ export function registerExchangeRoutes({ app, internals, pages }: PageRoutes): v
     const [, revision = '', hash] = VERSION.exec(version ?? '') ?? []
     const isShown = hash === hashOf(sent)
     const imported = isShown
-      ? await actAs(request, right, () => importSeen(database, clock, document, sent.keep, Number(revision)))
+      ? await changeAs(request, right, database, () =>
+          importSeen(database, clock, document, sent.keep, Number(revision)),
+        )
       : undefined
-    if (imported === undefined) {
+    if (imported?.result === undefined) {
       const what = isShown ? 'rules or overrides were changed since' : 'this is not the document that was compared'
       return refuse(request, reply, {
         ...sent,
@@ -116,8 +118,8 @@ export function registerExchangeRoutes({ app, internals, pages }: PageRoutes): v
         difference: await compare(document, sent),
       })
     }
-    leaveNotice(request, reply, PAGE, { succeeded: true, text: `Imported: ${importWords(imported)}.`, typed: {} })
-    return reply.redirect(PAGE, 303)
+    const text = `Imported: ${importWords(imported.result)}.`
+    return leadOn(request, reply, PAGE, PAGE, { succeeded: true, text, typed: {}, undo: imported.undo })
   }
 
   function refuse(request: FastifyRequest, reply: FastifyReply, shown: Shown) {

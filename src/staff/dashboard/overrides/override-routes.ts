@@ -1,14 +1,12 @@
 /** The list of overrides and bans, their form, and what is done about several at once. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { runStatement, type SqlWork } from '../../../database/dialect.js'
-import { RevertError, RuleValidationError } from '../../../ground/errors.js'
+import type { SqlWork } from '../../../database/dialect.js'
 import { entryVersion } from '../../../rules/entry-version.js'
-import { findChange, revertChange } from '../../../rules/history/history.js'
 import { OVERRIDES } from '../../../rules/overrides/override.js'
 import { changeRows } from '../../../rules/table.js'
-import { leaveNotice, type Notice, takeNotice } from '../../shell/notice-cookie.js'
+import { leadOn, type Notice, takeNotice } from '../../shell/notice-cookie.js'
 import { lastParameter } from '../../shell/request-query.js'
-import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
+import { changeAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
 import { actorWith } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
@@ -26,7 +24,6 @@ const RIGHT = 'writeOverrides'
 /** Room for the boxes of a page. */
 const BODY_LIMIT = 32_768
 const SEEN = /^(\d{1,10}):([\w-]{22})$/
-const CHANGES = /^\d{1,15}(?:,\d{1,15}){0,99}$/
 
 export function registerOverrideRoutes(routes: PageRoutes): void {
   const { app, internals, pages } = routes
@@ -44,7 +41,6 @@ export function registerOverrideRoutes(routes: PageRoutes): void {
       page: {
         ...overridesContext(view, page, token, nowMs),
         notice,
-        undo: token === undefined ? undefined : notice?.typed.undo,
         overrides_off: !(switches.enabled && switches.useDynamicRules),
       },
     })
@@ -52,12 +48,9 @@ export function registerOverrideRoutes(routes: PageRoutes): void {
 
   async function actOnSeveral(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
     const form = request.body ?? new URLSearchParams()
-    const undone = form.get('undo') ?? ''
-    const notice = await actAs(request, RIGHT, () =>
-      CHANGES.test(undone) ? restore(undone.split(',').map(Number)) : end(form.getAll('seen')),
-    )
-    leaveNotice(request, reply, LIST, notice)
-    return reply.redirect(listHref(readOverrideView((name) => form.get(name) ?? '').listing), 303)
+    const { result, undo } = await changeAs(request, RIGHT, database, () => end(form.getAll('seen')))
+    const back = listHref(readOverrideView((name) => form.get(name) ?? '').listing)
+    return leadOn(request, reply, LIST, back, { ...result, undo })
   }
 
   /** Ends the overrides that are as the page showed them. */
@@ -69,45 +62,17 @@ export function registerOverrideRoutes(routes: PageRoutes): void {
       }),
     )
     if (seen.size === 0) return { succeeded: false, text: 'Nothing was changed: no override was ticked.', typed: {} }
-    const changes = await changeRows(database, OVERRIDES, clock.now(), function* (overrides): SqlWork<number[]> {
-      const { isOneOf, table } = overrides.dialect
+    const ended = await changeRows(database, OVERRIDES, clock.now(), function* (overrides): SqlWork<number> {
+      const { isOneOf } = overrides.dialect
       const rows = yield* overrides.find(isOneOf('id', '$1', 'bigint'), [JSON.stringify([...seen.keys()])])
       const ids = rows.flatMap(({ id, entry }) => (seen.get(id) === entryVersion(entry) ? id : []))
-      if (ids.length === 0) return []
-      yield* overrides.delete(isOneOf('id', '$1', 'bigint'), [JSON.stringify(ids)])
-      const recorded = yield* runStatement<{ id: number }>(
-        `SELECT MAX(id) AS id FROM ${table('rate_limit_change')}
-         WHERE entity = 'override' AND action = 'delete' AND ${isOneOf('row_id', '$1', 'bigint')}
-         GROUP BY row_id ORDER BY MAX(id)`,
-        [JSON.stringify(ids)],
-      )
-      return recorded.map(({ id }) => id)
+      return ids.length === 0 ? 0 : yield* overrides.delete(isOneOf('id', '$1', 'bigint'), [JSON.stringify(ids)])
     })
-    const left = seen.size - changes.length
+    const left = seen.size - ended
     const kept =
       left === 0 ? '' : ` ${several(left)} ended or changed since the page was loaded, and left as it is now.`
-    if (changes.length === 0) return { succeeded: false, text: `Nothing was changed:${kept}`, typed: {} }
-    return { succeeded: true, text: `${several(changes.length)} ended.${kept}`, typed: { undo: changes.join() } }
-  }
-
-  /** Creates overrides again, by the changes that ended them. */
-  async function restore(changeIds: readonly number[]): Promise<Notice> {
-    let count = 0
-    for (const id of changeIds) {
-      // The right is that to write overrides.
-      if ((await findChange(database, id))?.entity !== 'override') continue
-      try {
-        await revertChange(database, clock.now(), id)
-        count++
-      } catch (error) {
-        if (!(error instanceof RevertError || error instanceof RuleValidationError)) throw error
-      }
-    }
-    const left = changeIds.length - count
-    const text = `${several(count)} put in force again.`
-    return left === 0
-      ? { succeeded: true, text, typed: {} }
-      : { succeeded: false, text: `${text} ${several(left)} not: expired since, or written anew.`, typed: {} }
+    if (ended === 0) return { succeeded: false, text: `Nothing was changed:${kept}`, typed: {} }
+    return { succeeded: true, text: `${several(ended)} ended.${kept}`, typed: {} }
   }
 
   registerEntryForm(routes, {

@@ -1,10 +1,11 @@
 /** The parts of the page of a rule beside its fields: its switch, for those who may do no more, and its history. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Database } from '../../../database/database.js'
-import { listChanges } from '../../../rules/history/history.js'
+import { type Change, countOfActions, listChanges } from '../../../rules/history/history.js'
 import type { IdentifiedEntry } from '../../../rules/read-entries.js'
 import type { RULE_FIELDS } from '../../../rules/rule-fields.js'
 import { takeNotice } from '../../shell/notice-cookie.js'
+import { revertRight } from '../../shell/revert-right.js'
 import { issueFormToken } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
 import { actorWith } from '../../shell/staff-member.js'
@@ -27,11 +28,13 @@ export function besideRule(database: Database) {
   ) {
     const name = String(entry.name)
     const changes = await fromDatabase(listChanges(database, name, { entity: 'rule', limit: MAX_CHANGES }))
+    const counts = await fromDatabase(countOfActions(database, changes))
     const mayWrite = actorWith(request, 'writeRules') !== undefined
+    const mayRevert = (change: Change) => actorWith(request, revertRight(change)) !== undefined
     return {
       result: takeNotice(request, reply, rulePage(id)),
       switch: mayWrite ? undefined : switchForm(request, reply, id, entry.isActive),
-      changes: changes.map((change) => changeRow(change, mayWrite)),
+      changes: changes.map((change) => changeRow(change, mayRevert(change), counts.get(change.actionId))),
       // Reverting a change leads to the page of all of them.
       kept: Object.entries({ entity: 'rule', name }).map(([field, value]) => ({ name: field, value })),
     }

@@ -4,8 +4,10 @@ import { runStatement, type SqlWork } from '../../../database/dialect.js'
 import { errorMessage } from '../../../ground/errors.js'
 import { shortened } from '../../../ground/shortened.js'
 import { Parameters } from '../../../reports/filter.js'
+import type { RuleActivity } from '../../../reports/traffic.js'
 import { RULES } from '../../../rules/rule.js'
 import { changeRows } from '../../../rules/table.js'
+import type { Notice } from '../../shell/notice-cookie.js'
 import { formatCount, visible } from '../format.js'
 import { listedSql, type RuleListing } from './list-rules.js'
 import { countRules } from './rules-page.js'
@@ -16,14 +18,6 @@ export type BulkAction = 'enable' | 'disable' | 'delete'
 export type ChosenRules =
   | { readonly ids: readonly number[] }
   | { readonly listing: RuleListing; readonly shown: number }
-
-/** The result of an action, in words. */
-export interface RuleActionResult {
-  readonly succeeded: boolean
-  readonly text: string
-  /** The rules that were switched, which the opposite action switches back; undefined for other actions. */
-  readonly switched?: { readonly back: 'enable' | 'disable'; readonly ids: readonly number[] } | undefined
-}
 
 interface ChosenRule {
   readonly id: number
@@ -41,10 +35,11 @@ export function actOnRules(
   database: Database,
   action: BulkAction,
   chosen: ChosenRules,
+  { today }: Pick<RuleActivity, 'today'>,
   nowMs: number,
-): Promise<RuleActionResult> {
+): Promise<Notice> {
   const { dialect } = database
-  return changeRows(database, RULES, nowMs, function* (table): SqlWork<RuleActionResult> {
+  return changeRows(database, RULES, nowMs, function* (table): SqlWork<Notice> {
     const rules = yield* choose()
     if ('shown' in chosen && rules.length !== chosen.shown) {
       return failed(
@@ -57,11 +52,9 @@ export function actOnRules(
     if (action !== 'delete') yield* table.setFields(ids, { isActive })
     else if (ids.length > 0) yield* table.delete(dialect.isOneOf('id', '$1', 'bigint'), [JSON.stringify(ids)])
     const missing = 'ids' in chosen ? chosen.ids.length - rules.length : 0
-    const back = isActive ? 'disable' : 'enable'
-    return {
-      ...describe(action, due, rules.length - due.length, missing),
-      switched: action === 'delete' || ids.length === 0 ? undefined : { back, ids },
-    }
+    const hits = action === 'disable' ? due.reduce((sum, { name }) => sum + (today.get(name)?.total ?? 0), 0) : 0
+    const notice = describe(action, due, rules.length - due.length, missing)
+    return hits === 0 ? notice : { ...notice, text: `${notice.text} ${matchedWords(due.length, hits)}` }
   })
 
   function choose(): SqlWork<ChosenRule[]> {
@@ -78,7 +71,12 @@ export function actOnRules(
   }
 }
 
-function describe(action: BulkAction, due: readonly ChosenRule[], before: number, missing: number): RuleActionResult {
+function matchedWords(rules: number, hits: number): string {
+  const requests = hits === 1 ? '1 request' : `${formatCount(hits)} requests`
+  return `${rules === 1 ? 'It' : 'They'} matched ${requests} in the last day.`
+}
+
+function describe(action: BulkAction, due: readonly ChosenRule[], before: number, missing: number): Notice {
   const was = (count: number) => `${countRules(count)} ${count === 1 ? 'was' : 'were'}`
   const gone = missing === 0 ? '' : ` ${was(missing)} deleted before.`
   if (due.length === 0) {
@@ -89,11 +87,11 @@ function describe(action: BulkAction, due: readonly ChosenRule[], before: number
     due.length === 1
       ? `The rule ${namesOf(due)} was ${DONE[action]}.`
       : `${was(due.length)} ${DONE[action]}: ${namesOf(due)}.`
-  return { succeeded: true, text: `${text}${already}${gone}` }
+  return { succeeded: true, text: `${text}${already}${gone}`, typed: {} }
 }
 
-function failed(reason: string): RuleActionResult {
-  return { succeeded: false, text: `Nothing was changed: ${reason}` }
+function failed(reason: string): Notice {
+  return { succeeded: false, text: `Nothing was changed: ${reason}`, typed: {} }
 }
 
 function namesOf(rules: readonly ChosenRule[]): string {
@@ -122,7 +120,7 @@ export function setPriorities(
   database: Database,
   changes: readonly PriorityChange[],
   nowMs: number,
-): Promise<RuleActionResult | ReadonlyMap<number, string>> {
+): Promise<Notice | ReadonlyMap<number, string>> {
   const { dialect } = database
   return changeRows(database, RULES, nowMs, function* (table) {
     const stored = yield* runStatement<{ id: number; name: string; priority: number }>(
@@ -154,7 +152,7 @@ export function setPriorities(
     const rest = present.length - words.length
     const more = rest > 0 ? ` and ${formatCount(rest)} more` : ''
     const what = present.length === 1 ? 'Priority changed' : 'Priorities changed'
-    return { succeeded: true, text: `${what}: ${words.join(', ')}${more}.${gone}` }
+    return { succeeded: true, text: `${what}: ${words.join(', ')}${more}.${gone}`, typed: {} }
   })
 }
 

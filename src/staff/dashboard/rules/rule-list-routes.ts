@@ -3,9 +3,9 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { ruleActivity } from '../../../reports/traffic.js'
 import { RULES } from '../../../rules/rule.js'
 import { readFields } from '../../shell/field-form.js'
-import { leaveNotice, type Notice, takeNotice } from '../../shell/notice-cookie.js'
+import { leadOn, type Notice, takeNotice } from '../../shell/notice-cookie.js'
 import { lastParameter } from '../../shell/request-query.js'
-import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
+import { changeAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
 import { actorWith, requireMay } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
@@ -14,13 +14,7 @@ import { readLogState } from '../log-state.js'
 import type { PageRoutes } from '../page-routes.js'
 import { rulePage } from './beside-rule.js'
 import { listRules } from './list-rules.js'
-import {
-  actOnRules,
-  type BulkAction,
-  type PriorityChange,
-  type RuleActionResult,
-  setPriorities,
-} from './rule-actions.js'
+import { actOnRules, type BulkAction, type ChosenRules, type PriorityChange, setPriorities } from './rule-actions.js'
 import {
   RULE_LIST,
   type RuleListView,
@@ -37,7 +31,7 @@ const RIGHT = 'switchRules'
 const ID = /^\d{1,10}$/
 /** The value of a button: for the rules that are ticked, or for all that were found. */
 const BULK = /^(enable|disable|delete)(-found)?$/
-const NOTHING_TICKED: RuleActionResult = { succeeded: false, text: 'Nothing was changed: tick rules first.' }
+const NOTHING_TICKED: Notice = { succeeded: false, text: 'Nothing was changed: tick rules first.', typed: {} }
 
 export function registerRuleList({ app, internals, pages, read }: PageRoutes): void {
   const { clock, database } = internals
@@ -72,7 +66,6 @@ export function registerRuleList({ app, internals, pages, read }: PageRoutes): v
       page: {
         ...context,
         result,
-        undo: token === undefined ? undefined : readUndo(result?.typed),
         new_href: mayWrite ? newRuleHref() : undefined,
       },
     })
@@ -87,9 +80,7 @@ export function registerRuleList({ app, internals, pages, read }: PageRoutes): v
     const shown = Number(form.get('found'))
     const chosen = isForAll === undefined ? { ids } : { listing: view.listing, shown }
     const isTicked = action !== undefined && (isForAll !== undefined || ids.length > 0)
-    const result = isTicked
-      ? await actAs(request, RIGHT, () => actOnRules(database, action as BulkAction, chosen, clock.now()))
-      : NOTHING_TICKED
+    const result = isTicked ? await act(request, action as BulkAction, chosen) : NOTHING_TICKED
     return leadBack(request, reply, view, result)
   }
 
@@ -100,13 +91,17 @@ export function registerRuleList({ app, internals, pages, read }: PageRoutes): v
     const [on, off] = [form.get('on') ?? '', form.get('off') ?? '']
     if (!ID.test(on + off)) return savePriorities(request, reply, form, view)
     const id = Number(on + off)
-    const result = await actAs(request, RIGHT, () =>
-      actOnRules(database, on === '' ? 'disable' : 'enable', { ids: [id] }, clock.now()),
-    )
+    const result = await act(request, on === '' ? 'disable' : 'enable', { ids: [id] })
     if (form.get('from') !== 'rule') return leadBack(request, reply, view, result)
-    const { succeeded, text } = result
-    leaveNotice(request, reply, rulePage(id), { succeeded, text, typed: {} })
-    return reply.redirect(rulePage(id), 303)
+    return leadOn(request, reply, rulePage(id), rulePage(id), result)
+  }
+
+  async function act(request: FastifyRequest, action: BulkAction, chosen: ChosenRules): Promise<Notice> {
+    const activity = await read(ruleActivity())
+    const { result, undo } = await changeAs(request, RIGHT, database, () =>
+      actOnRules(database, action, chosen, activity, clock.now()),
+    )
+    return { ...result, undo }
   }
 
   async function savePriorities(
@@ -117,8 +112,10 @@ export function registerRuleList({ app, internals, pages, read }: PageRoutes): v
   ) {
     const changes = readPriorities(form, clock.now())
     if (changes.length > 0) requireMay(request, 'writeRules')
-    const result = await actAs(request, RIGHT, () => setPriorities(database, changes, clock.now()))
-    if ('succeeded' in result) return leadBack(request, reply, view, result)
+    const { result, undo } = await changeAs(request, RIGHT, database, () =>
+      setPriorities(database, changes, clock.now()),
+    )
+    if ('succeeded' in result) return leadBack(request, reply, view, { ...result, undo })
     const typed = changes.map(({ id, priority }): [number, TypedPriority] => {
       return [id, { text: String(priority), problem: result.get(id) }]
     })
@@ -126,15 +123,8 @@ export function registerRuleList({ app, internals, pages, read }: PageRoutes): v
     return send(request, reply, view, new Map(typed))
   }
 
-  function leadBack(
-    request: FastifyRequest,
-    reply: FastifyReply,
-    view: RuleListView,
-    { succeeded, text, switched }: RuleActionResult,
-  ) {
-    const typed = switched && { back: switched.back, ids: switched.ids.join() }
-    leaveNotice(request, reply, RULE_LIST, { succeeded, text, typed: typed ?? {} })
-    return reply.redirect(ruleListHref(view), 303)
+  function leadBack(request: FastifyRequest, reply: FastifyReply, view: RuleListView, notice: Notice) {
+    return leadOn(request, reply, RULE_LIST, ruleListHref(view), notice)
   }
 
   app.get('/rules.html', staffRoute('rules'), showRules)
@@ -143,12 +133,6 @@ export function registerRuleList({ app, internals, pages, read }: PageRoutes): v
     scope.post<{ Body: StaffForm }>('/rules-bulk', staffRoute('rules-bulk'), actOnSeveral)
     scope.post<{ Body: StaffForm }>('/rule-switch', staffRoute('rule-switch'), changeSome)
   })
-}
-
-/** Reads what switches rules back, from a notice that anybody may have written: it never deletes. */
-function readUndo({ back = '', ids = '' }: Notice['typed'] = {}) {
-  const each = ids.split(',')
-  return ['enable', 'disable'].includes(back) && each.every((id) => ID.test(id)) ? { back, ids: each } : undefined
 }
 
 /** Returns the priorities that differ from those that the page showed. */

@@ -5,7 +5,7 @@ import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
 import { defaultsFor, fieldErrors, type Values } from '../../../rules/description.js'
 import { addToken, listTokens, revokeToken, TOKEN_FIELDS } from '../../api/token-table.js'
 import { formGroups, readFields } from '../../shell/field-form.js'
-import { leaveNotice, takeNotice } from '../../shell/notice-cookie.js'
+import { leadOn, takeNotice } from '../../shell/notice-cookie.js'
 import { guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
 import { actorWith, requireActor, requireMay } from '../../shell/staff-member.js'
@@ -89,8 +89,7 @@ export function registerTokenRoutes({ app, internals, pages }: PageRoutes): void
     if (isRevoked) {
       request.log.info({ token: name, actor: requireActor(request, RIGHT) }, 'A token of the API was revoked')
     }
-    leaveNotice(request, reply, PAGE, { succeeded: isRevoked, text, typed: {} })
-    return reply.redirect(PAGE, 303)
+    return leadOn(request, reply, PAGE, PAGE, { succeeded: isRevoked, text, typed: {} })
   }
 
   app.register(async (scope) => {
