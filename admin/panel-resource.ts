@@ -1,6 +1,6 @@
 import { type ActionContext, AppError, type BaseRecord, ValidationError } from 'adminjs'
 import { errorCode, errorMessage, RuleValidationError } from '../src/ground/errors.js'
-import { asActor, fromSource } from '../src/rules/history/actor.js'
+import { asActor, createActionId, fromSource, inOneAction } from '../src/rules/history/actor.js'
 import { Resource } from './generated/adminjs-prisma.js'
 import { completedModel, type ModelName } from './models.js'
 import { notice } from './resources/actions.js'
@@ -122,12 +122,22 @@ export class PanelResource extends Resource {
   /** Writes as the actor of the panel, or of the host's own AdminJS. */
   async #write<T>(context: ActionContext | undefined, write: () => Promise<T>): Promise<T> {
     const actor = context?.currentAdmin?.email
+    const act = () => inOneAction(write, actionOf(context))
     try {
-      return await fromSource('panel', () => (actor === undefined ? write() : asActor(actor, write)))
+      return await fromSource('panel', () => (actor === undefined ? act() : asActor(actor, act)))
     } catch (error) {
       throw explained(error, this.#table.name)
     }
   }
+}
+
+/** The actions by the contexts that AdminJS makes for them: a bulk writes row by row, with one context. */
+const actions = new WeakMap<ActionContext, string>()
+
+function actionOf(context: ActionContext | undefined): string {
+  const actionId = (context && actions.get(context)) ?? createActionId()
+  if (context !== undefined) actions.set(context, actionId)
+  return actionId
 }
 
 const DISCONNECTED = 'The row was deleted in the meantime.'

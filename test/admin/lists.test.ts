@@ -1,5 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { listChanges } from '../../src/rules/history/history.js'
 import { forEachDatabase } from '../support/databases.js'
 import { logEvents } from '../support/events.js'
 import { formOf, PANEL, startWithPanel } from '../support/panel-app.js'
@@ -197,6 +198,9 @@ forEachDatabase((provider) => {
     ] as const) {
       const writes = (await writesBeforeAnswer(action, table)) ?? 0
       assert.ok(writes > 0 && writes < 200, `${action}: answered after ${writes}`)
+      // They are reverted together.
+      const changes = await listChanges(database.database, undefined, { limit: 200 })
+      assert.equal(new Set(changes.map(({ actionId }) => actionId)).size, 1, action)
     }
     assert.equal((await rules.count()) + (await overrides.count()), 0)
   })

@@ -42,9 +42,11 @@ export function fromSource<T>(source: ChangeSource, work: () => PromiseLike<T>):
 /**
  * Runs `work` as one action, or as a part of the one that runs: its changes of rules and overrides share an id, and are
  * reverted together.
+ *
+ * @param actionId of an action that other work has begun
  */
-export function inOneAction<T>(work: (actionId: string) => PromiseLike<T>): Promise<T> {
-  const author = currentAuthor()
+export function inOneAction<T>(work: (actionId: string) => PromiseLike<T>, actionId?: string): Promise<T> {
+  const author = { ...currentAuthor(), ...(actionId !== undefined && { actionId }) }
   return authors.run(author, async () => await work(author.actionId))
 }
 
