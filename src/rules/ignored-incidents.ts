@@ -19,14 +19,21 @@ export async function ignoreIncident(database: Database, id: string, nowMs: numb
   )
 }
 
-/** Returns which of some incidents are ignored. */
-export async function readIgnoredIncidents(
+/** Who ignores an incident, and since when, in milliseconds since the epoch. */
+export interface IgnoredIncident {
+  readonly id: string
+  readonly actor: string
+  readonly at: number
+}
+
+/** Reads which of some incidents are ignored. */
+export function readIgnoredIncidents(
   { query, dialect }: { readonly query: Query; readonly dialect: Dialect },
   ids: readonly string[],
-): Promise<ReadonlySet<string>> {
-  const rows = await query<{ id: string }>(
-    `SELECT id FROM ${dialect.table(TABLE)} WHERE ${dialect.isOneOf('id', '$1', 'text')}`,
+): Promise<IgnoredIncident[]> {
+  return query<IgnoredIncident>(
+    `SELECT id, actor, ${dialect.toMs('ignored_at')} AS at FROM ${dialect.table(TABLE)}
+     WHERE ${dialect.isOneOf('id', '$1', 'text')}`,
     [JSON.stringify(ids)],
   )
-  return new Set(rows.map(({ id }) => id))
 }

@@ -19,50 +19,63 @@ interface Ongoing {
 }
 
 interface LastChange {
-  readonly entity: string
+  readonly entity: 'override' | 'rule'
   readonly name: string
   readonly at: number
 }
 
+/** The latest thing that was done about an incident. */
+export interface IncidentAction {
+  readonly what: LastChange['entity'] | 'ignored'
+  /** The client of the override, or the name of the rule; who ignores it. */
+  readonly name: string
+  readonly at_ms: number
+}
+
 /**
- * Returns the incidents since whose beginning there was an override or a ban of their clients, or an edit of a policy, and
- * those that somebody ignores.
+ * Reads what was done about incidents since they began: an override or a ban of their clients, an edit of a policy, or
+ * that somebody ignores them.
  */
-export async function readActedOn(
+export async function readActions(
   snapshot: LogSnapshot,
   ongoing: readonly Ongoing[],
-): Promise<ReadonlySet<FoundIncident>> {
-  const { query, dialect } = snapshot
-  if (ongoing.length === 0) return new Set()
+): Promise<ReadonlyMap<FoundIncident, IncidentAction>> {
+  if (ongoing.length === 0) return new Map()
   const names = new Map(ongoing.map(({ found }) => [found, actedNames(found)]))
-  const changes = await query<LastChange>(
+  const ids = ongoing.map(({ found }) => idOf(found))
+  const [changes, ignored] = await Promise.all([
+    readChanges(snapshot, [...names.values()], Math.min(...ongoing.map(({ times }) => times.fromMs))),
+    readIgnoredIncidents(snapshot, ids),
+  ])
+  const actions = new Map<FoundIncident, IncidentAction>()
+  for (const { found, times } of ongoing) {
+    const { override = [], rule = [] } = names.get(found) ?? {}
+    const isOfIt = ({ entity, name, at }: LastChange) =>
+      at >= times.fromMs && (entity === 'rule' ? rule : override).includes(name)
+    const latest = ignored
+      .filter(({ id }) => id === idOf(found))
+      .map(({ actor, at }): IncidentAction => ({ what: 'ignored', name: actor, at_ms: at }))
+    for (const change of changes.filter(isOfIt)) {
+      if (change.entity === 'rule' && (await isCause(snapshot, found, change))) continue
+      latest.push({ what: change.entity, name: change.name, at_ms: change.at })
+    }
+    const [last] = latest.toSorted((one, other) => other.at_ms - one.at_ms)
+    if (last !== undefined) actions.set(found, last)
+  }
+  return actions
+}
+
+/** Reads the last change of each override and each rule since a moment. */
+function readChanges({ query, dialect }: LogSnapshot, names: readonly ActedNames[], sinceMs: number) {
+  const spelled = (lists: readonly (readonly string[])[]) => JSON.stringify([...new Set(lists.flat())])
+  return query<LastChange>(
     `SELECT entity, name, MAX(${dialect.toMs('changed_at')}) AS at FROM ${dialect.table('rate_limit_change')}
      WHERE (entity = 'override' AND action <> 'delete' AND ${dialect.isOneOf('name', '$1', 'text')}
          OR entity = 'rule' AND ${dialect.isOneOf('name', '$2', 'text')})
        AND changed_at >= ${dialect.fromMs('$3')}
      GROUP BY entity, name`,
-    [
-      JSON.stringify([...new Set([...names.values()].flatMap(({ override }) => override))]),
-      JSON.stringify([...new Set([...names.values()].flatMap(({ rule }) => rule))]),
-      Math.min(...ongoing.map(({ times }) => times.fromMs)),
-    ],
+    [spelled(names.map(({ override }) => override)), spelled(names.map(({ rule }) => rule)), sinceMs],
   )
-  const ignored = await readIgnoredIncidents(
-    snapshot,
-    ongoing.map(({ found }) => idOf(found)),
-  )
-  const acted = await Promise.all(
-    ongoing.map(async (each) => {
-      if (ignored.has(idOf(each.found))) return each.found
-      const { override = [], rule = [] } = names.get(each.found) ?? {}
-      const its = changes.filter(({ entity, name }) => (entity === 'rule' ? rule : override).includes(name))
-      const since = its.filter(({ at }) => at >= each.times.fromMs)
-      if (since.some(({ entity }) => entity === 'override')) return each.found
-      for (const edit of since) if (!(await isCause(snapshot, each.found, edit))) return each.found
-      return undefined
-    }),
-  )
-  return new Set(acted.filter((found) => found !== undefined))
 }
 
 /**
@@ -88,8 +101,13 @@ async function isCause(
 /** A client has up to 129 networks around it. */
 const overridesFor = rememberClients(overrideClientsFor, (spelled) => 2 * spelled.join().length)
 
-/** Returns the names under which the history has what may be done about an incident. */
-function actedNames(found: FoundIncident): { readonly override: readonly string[]; readonly rule: readonly string[] } {
+/** The names under which the history has what may be done about an incident. */
+interface ActedNames {
+  readonly override: readonly string[]
+  readonly rule: readonly string[]
+}
+
+function actedNames(found: FoundIncident): ActedNames {
   const { kind, scope, rows } = found
   const rule = policiesOf(found)
   if (kind === 'policy') return { override: [], rule }

@@ -1,10 +1,11 @@
 import { HOUR_MS } from '../../ground/time/clock.js'
 import { compareBytes } from '../breakdown.js'
 import { clampedIsoTime, type LogSnapshot, type Report } from '../report.js'
-import { toWindow, type WindowOptions, windowFor } from '../report-window.js'
-import { readActedOn } from './actions.js'
+import { type ReportWindow, toWindow, type WindowOptions, windowFor } from '../report-window.js'
+import { type IncidentAction, readActions } from './actions.js'
 import { findIncidents } from './find-incidents.js'
 import { type FoundIncident, INCIDENT_STATES, type Incident, type IncidentState, idOf } from './incident.js'
+import { type IncidentEffect, readEffect } from './incident-effect.js'
 import { type IncidentTimes, readTimes } from './minutes.js'
 import { policiesOf, readPaths } from './paths.js'
 import { countPolicyClients } from './policy-clients.js'
@@ -18,47 +19,74 @@ interface Timed {
   readonly refused: number
 }
 
+/** An incident with its state, and what was done about it. */
+interface Listed extends Timed {
+  readonly state: IncidentState
+  readonly action: IncidentAction | undefined
+}
+
+/** An incident, with what was done about it, and what came of that. */
+export interface IncidentStory extends Incident {
+  readonly action: IncidentAction | undefined
+  /** Undefined in the first minute, and of one that is ignored. */
+  readonly effect: IncidentEffect | undefined
+}
+
 /**
  * Reports the incidents that were not over before the window: those that go on first, then those with the most refusals;
  * 1000 at most.
  */
 export function incidents(options: WindowOptions = {}): Report<readonly Incident[]> {
   const window = toWindow(options, 1)
+  return async (snapshot) => describe(snapshot, await listIncidents(snapshot, window))
+}
+
+/** Reports the incidents that go on: those that need somebody first, then those with the most refusals. */
+export function ongoingIncidents(limit: number): Report<readonly IncidentStory[]> {
   return async (snapshot) => {
-    const { startMs, endMs } = windowFor(window, snapshot.nowMs)
-    const found = await findIncidents(snapshot, Math.floor(startMs / HOUR_MS))
-    const times = await readTimes(snapshot, found)
-    const timed = found.flatMap((each): Timed[] => {
-      const its = times.get(each)
-      const isListed = its !== undefined && its.fromMs < endMs && (its.toMs ?? Number.POSITIVE_INFINITY) > startMs
-      return isListed
-        ? [{ found: each, times: its, refused: each.rows.reduce((sum, row) => sum + row.refused, 0) }]
-        : []
-    })
-    const actedOn = await readActedOn(
-      snapshot,
-      timed.filter((each) => each.times.toMs === undefined),
-    )
-    const stateOf = ({ found, times }: Timed): IncidentState =>
-      times.toMs !== undefined ? 'over' : actedOn.has(found) ? 'acted_on' : 'open'
-    const listed = timed
-      .map((each) => ({ ...each, state: stateOf(each) }))
-      .toSorted(
-        (one, other) =>
-          INCIDENT_STATES.indexOf(one.state) - INCIDENT_STATES.indexOf(other.state) ||
-          other.refused - one.refused ||
-          compareBytes(one.found.scope, other.found.scope) ||
-          other.found.from - one.found.from,
-      )
-      .slice(0, MAX_INCIDENTS)
-    return describe(snapshot, listed)
+    const all = await listIncidents(snapshot, { days: 1 / 24 })
+    const listed = all.filter(({ state }) => state !== 'over').slice(0, limit)
+    const described = await describe(snapshot, listed)
+    const effects = await Promise.all(listed.map((each) => readEffect(snapshot, each.found, each.action)))
+    return described.map((incident, index) => ({
+      ...incident,
+      action: listed[index]?.action,
+      effect: effects[index],
+    }))
   }
 }
 
-async function describe(
-  snapshot: LogSnapshot,
-  listed: readonly (Timed & { readonly state: IncidentState })[],
-): Promise<Incident[]> {
+async function listIncidents(snapshot: LogSnapshot, window: ReportWindow): Promise<Listed[]> {
+  const { startMs, endMs } = windowFor(window, snapshot.nowMs)
+  const found = await findIncidents(snapshot, Math.floor(startMs / HOUR_MS))
+  const times = await readTimes(snapshot, found)
+  const timed = found.flatMap((each): Timed[] => {
+    const its = times.get(each)
+    const isListed = its !== undefined && its.fromMs < endMs && (its.toMs ?? Number.POSITIVE_INFINITY) > startMs
+    return isListed ? [{ found: each, times: its, refused: each.rows.reduce((sum, row) => sum + row.refused, 0) }] : []
+  })
+  const actions = await readActions(
+    snapshot,
+    timed.filter((each) => each.times.toMs === undefined),
+  )
+  return timed
+    .map((each) => ({ ...each, action: actions.get(each.found), state: stateOf(each, actions.has(each.found)) }))
+    .toSorted(
+      (one, other) =>
+        INCIDENT_STATES.indexOf(one.state) - INCIDENT_STATES.indexOf(other.state) ||
+        other.refused - one.refused ||
+        compareBytes(one.found.scope, other.found.scope) ||
+        other.found.from - one.found.from,
+    )
+    .slice(0, MAX_INCIDENTS)
+}
+
+function stateOf({ times }: Timed, isActedOn: boolean): IncidentState {
+  if (times.toMs !== undefined) return 'over'
+  return isActedOn ? 'acted_on' : 'open'
+}
+
+async function describe(snapshot: LogSnapshot, listed: readonly Listed[]): Promise<Incident[]> {
   const paths = await readPaths(
     snapshot,
     listed.map(({ found, state }) => ({ found, isOver: state === 'over' })),

@@ -1,0 +1,73 @@
+/** What came of what was done about an incident: its refusals and denials in equal times before and after. */
+import { MINUTE_MS } from '../../ground/time/clock.js'
+import { HOUR_SPAN, KEPT_MINUTES } from '../../log/rollups/counting.js'
+import type { LogSnapshot } from '../report.js'
+import type { IncidentAction } from './actions.js'
+import type { FoundIncident, RefusedRow } from './incident.js'
+import { networkRange } from './read-attackers.js'
+import { readClients, readRefusals } from './refusal-sums.js'
+import type { HourSpan } from './usual.js'
+
+export interface IncidentEffect {
+  /** The length of each time, in milliseconds: whole minutes, or whole hours from an hour and a half on. */
+  readonly length_ms: number
+  readonly before: Pick<RefusedRow, 'refused' | 'denied'>
+  readonly after: Pick<RefusedRow, 'refused' | 'denied'>
+}
+
+/** For so long the sums of minutes reach as far back. */
+const BY_MINUTES = 90
+/** Minutes are kept for a moment longer than they are read. */
+const MOST_MINUTES = KEPT_MINUTES - 2
+const MOST_HOURS = 24
+
+/** Reads the effect of an action; undefined in the first minute, and of an incident that is ignored. */
+export async function readEffect(
+  snapshot: LogSnapshot,
+  found: FoundIncident,
+  action: IncidentAction | undefined,
+): Promise<IncidentEffect | undefined> {
+  if (action === undefined || action.what === 'ignored') return undefined
+  const times = timesAround(action.at_ms, snapshot.nowMs)
+  if (times === undefined) return undefined
+  const { span, before, after } = times
+  const rows = await readScope(snapshot, found, span, { from: before.from, to: after.to })
+  const sum = ({ from, to }: HourSpan) => {
+    const within = rows.filter(({ at }) => at >= from && at < to)
+    return {
+      refused: within.reduce((total, { refused }) => total + refused, 0),
+      denied: within.reduce((total, { denied }) => total + denied, 0),
+    }
+  }
+  return { length_ms: (after.to - after.from) * span * MINUTE_MS, before: sum(before), after: sum(after) }
+}
+
+/** Returns equal times around a moment, in whole minutes or hours. */
+function timesAround(atMs: number, nowMs: number) {
+  const minutes = Math.floor((nowMs - atMs) / MINUTE_MS)
+  const byHours = minutes >= BY_MINUTES ? wholeTimes(atMs, nowMs, HOUR_SPAN, MOST_HOURS) : undefined
+  return byHours ?? wholeTimes(atMs, nowMs, 1, MOST_MINUTES - minutes)
+}
+
+function wholeTimes(atMs: number, nowMs: number, span: 1 | 60, most: number) {
+  const unitMs = span * MINUTE_MS
+  const [end, start] = [Math.floor(atMs / unitMs), Math.ceil(atMs / unitMs)]
+  const length = Math.min(most, Math.floor(nowMs / unitMs) - start)
+  if (length <= 0) return undefined
+  return { span, before: { from: end - length, to: end }, after: { from: start, to: start + length } }
+}
+
+function readScope(snapshot: LogSnapshot, { kind, scope, rows }: FoundIncident, span: 1 | 60, range: HourSpan) {
+  if (kind !== 'policy') {
+    const networks = kind === 'network' ? [networkRange(`ip:${scope}`)] : []
+    return readClients(snapshot, span, range, { clients: kind === 'client' ? [scope] : [], networks })
+  }
+  const policy = rows[0]?.policy ?? ''
+  return readRefusals(
+    snapshot,
+    span,
+    range,
+    [(columns, parameters) => `${columns.policy} = ${parameters.add(policy)}`],
+    false,
+  )
+}
