@@ -19,6 +19,11 @@ export async function ignoreIncident(database: Database, id: string, nowMs: numb
   )
 }
 
+/** Takes back that an incident is ignored. */
+export async function watchIncident(database: Database, id: string): Promise<void> {
+  await database.execute(`DELETE FROM ${database.dialect.table(TABLE)} WHERE id = $1`, [id])
+}
+
 /** Who ignores an incident, and since when, in milliseconds since the epoch. */
 export interface IgnoredIncident {
   readonly id: string

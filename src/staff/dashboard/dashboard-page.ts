@@ -18,6 +18,7 @@ import {
   windowFields,
   windowName,
 } from './format.js'
+import type { incidentViews } from './incidents/incident-views.js'
 import {
   type Back,
   backTo,
@@ -51,6 +52,7 @@ export interface Shown {
   /** The time for which no newer report will be read for pages that follow. */
   readonly freshForMs: number
   readonly quickActions: (client: string) => QuickActions
+  readonly incidents: ReturnType<typeof incidentViews>
   /** Whether clients can be grouped by network. */
   readonly hasNetworks: boolean
 }
@@ -63,7 +65,7 @@ export interface Shown {
  */
 export function dashboardContext(
   report: DashboardReport,
-  { view, mayMakeRules, freshForMs, quickActions, hasNetworks }: Shown,
+  { view, mayMakeRules, freshForMs, quickActions, incidents, hasNetworks }: Shown,
   log: LogState,
   nowMs: number,
 ) {
@@ -88,6 +90,7 @@ export function dashboardContext(
       is_filtered: isFiltering(filter),
       live: ended ? undefined : following(view.live, freshForMs, (live) => hrefFor({ live })),
       notices: logNotices(log, hasTraffic, report.unknown_paths),
+      incidents,
       rates: !onlyBlocked,
       has_traffic: hasTraffic,
       nothing: hasTraffic ? undefined : nothing(report, log),

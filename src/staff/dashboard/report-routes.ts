@@ -5,6 +5,7 @@ import { DAY_MS, SECOND_MS } from '../../ground/time/clock.js'
 import type { Internals } from '../../plugin/internals.js'
 import { CSV_LIMIT, clientsCsvRows, offendersCsvRows } from '../../reports/csv.js'
 import { type DashboardReport, dashboardReport } from '../../reports/dashboard-report.js'
+import { type IncidentStory, ongoingIncidents } from '../../reports/incidents/incidents.js'
 import { countedClients, keyDetail, offenderDetail } from '../../reports/offender-detail.js'
 import { topOffenders } from '../../reports/ranking.js'
 import { closedHourCacheFor, createReportRunner, type Report } from '../../reports/report.js'
@@ -32,6 +33,8 @@ import { dashboardContext, type Shown } from './dashboard-page.js'
 import { registerEventsRoutes } from './events-routes.js'
 import { registerExchangeRoutes } from './exchange/exchange-routes.js'
 import { registerExplainRoutes } from './explain-routes.js'
+import { registerIncidentActions } from './incidents/incident-routes.js'
+import { incidentViews } from './incidents/incident-views.js'
 import { eventsHref, filterEntries } from './links.js'
 import { readLogState } from './log-state.js'
 import { offenderContext } from './offender-page.js'
@@ -46,6 +49,7 @@ import {
   requestedView,
   withoutStyle,
 } from './requested-view.js'
+import { findRulePages, type RulePageLinks } from './rules/rule-links.js'
 import { registerRuleRoutes } from './rules/rule-routes.js'
 import { SharedReports } from './shared-reports.js'
 import { readRange } from './time-range.js'
@@ -54,8 +58,15 @@ import { registerTokenRoutes } from './tokens/token-routes.js'
 const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such page.', 404)
 const MissingKeyError = createError('FST_RATE_LIMIT_MISSING_KEY', 'missing ?key= parameter', 400)
 
+/** The most incidents on top of the dashboard: with more of them, the list of clients says more. */
+const MAX_INCIDENTS = 10
+
 interface DatedReport {
   readonly report: DashboardReport
+  /** Those that go on. */
+  readonly incidents: readonly IncidentStory[]
+  /** Of their policies. */
+  readonly rulePages: RulePageLinks
   readonly readAtMs: number
   /** The pages that follow it. */
   readonly html: SharedHtml
@@ -87,7 +98,10 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
         hasOffenders: pages.showOffenders,
       }),
     )
-    return { report, readAtMs: clock.now(), html: new Map() }
+    const incidents = await read(ongoingIncidents(MAX_INCIDENTS))
+    const policies = incidents.flatMap((incident) => incident.policies)
+    const rulePages = await findRulePages(internals, [...new Set(policies)])
+    return { report, incidents, rulePages, readAtMs: clock.now(), html: new Map() }
   }
 
   async function showDashboard(request: FastifyRequest, reply: FastifyReply) {
@@ -111,12 +125,18 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
       hasNetworks,
     }
     const { report, readAtMs, html } = result
+    const incidents = incidentViews(result.incidents, view, {
+      token,
+      mayMakeRules: shown.mayMakeRules,
+      rulePages: result.rulePages,
+      quickActions,
+    })
     const context = () => ({
-      ...dashboardContext(report, shown, readLogState(internals), readAtMs),
+      ...dashboardContext(report, { ...shown, incidents }, readLogState(internals), readAtMs),
       ...withoutStyle(request),
     })
     return follows
-      ? pages.sendShared(reply, 'dashboard', html, sharedName(report, shown, isScript(request)), context)
+      ? pages.sendShared(reply, 'dashboard', html, sharedName(report, shown, incidents, isScript(request)), context)
       : pages.send(reply, 'dashboard', context())
   }
 
@@ -171,6 +191,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
 
   registerClientRoutes(routes)
   app.register(async (scope) => registerActionRoutes(scope, internals))
+  app.register(async (scope) => registerIncidentActions(scope, internals))
   registerEventsRoutes(routes)
   registerExplainRoutes(routes)
   registerRuleRoutes(routes)
@@ -193,11 +214,12 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
 /** Names what pages of one report show beside it, such as blocks that were made since. */
 function sharedName(
   { top_clients, top_networks }: DashboardReport,
-  { quickActions, freshForMs, ...shown }: Shown,
+  { quickActions, freshForMs, ...shown }: Omit<Shown, 'incidents'>,
+  incidents: Shown['incidents'],
   isForScript: boolean,
 ) {
   const listed = [...top_clients.map(({ client }) => client), ...top_networks.map(({ network }) => network)]
-  return JSON.stringify([isForScript, shown, Math.ceil(freshForMs / SECOND_MS), listed.map(quickActions)])
+  return JSON.stringify([isForScript, shown, incidents, Math.ceil(freshForMs / SECOND_MS), listed.map(quickActions)])
 }
 
 function sendCsv(reply: FastifyReply, name: string, rows: Iterable<string>): FastifyReply {

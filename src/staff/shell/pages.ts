@@ -25,6 +25,7 @@ const PARTIALS = [
   'fields',
   'filter',
   'found-clients',
+  'incidents',
   'live-bar',
   'navigation',
   'near-limit',

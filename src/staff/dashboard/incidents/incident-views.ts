@@ -1,0 +1,85 @@
+/** The incidents on top of the dashboard: what goes on, what can be done about it, and what came of that. */
+import type { IncidentAction } from '../../../reports/incidents/actions.js'
+import type { IncidentStory } from '../../../reports/incidents/incidents.js'
+import type { QuickActions } from '../client-offer.js'
+import { formatCount, spanWords, toMoment, visible } from '../format.js'
+import { backTo, clientHref, keptFields, ruleFormHref, type View } from '../links.js'
+
+import type { RulePageLinks } from '../rules/rule-links.js'
+
+/** What whoever sees the page may do about incidents. */
+export interface IncidentRights {
+  /** Of the forms; undefined for staff who may not act. */
+  readonly token: string | undefined
+  readonly mayMakeRules: boolean
+  readonly rulePages: RulePageLinks
+  quickActions(client: string): QuickActions
+}
+
+/** The most paths that a sentence names. */
+const MAX_PATHS = 2
+const POLICY = 'policy:'
+
+/** Returns the incidents that go on, for the page; those that somebody ignores are listed apart. */
+export function incidentViews(stories: readonly IncidentStory[], view: View, rights: IncidentRights) {
+  const shown = stories.map((story) => incidentView(story, view, rights))
+  const [ignored, listed] = [true, false].map((wanted) => shown.filter(({ is_ignored }) => is_ignored === wanted))
+  return { listed, ignored, token: rights.token, kept: keptFields({ window: view.window, back: backTo(view) }) }
+}
+
+function incidentView(story: IncidentStory, view: View, rights: IncidentRights) {
+  const { id, scope, policies, paths, refused, denied, clients, from, action } = story
+  const policy = scope.startsWith(POLICY) ? scope.slice(POLICY.length) : undefined
+  const client = policy === undefined ? clientOf(scope) : undefined
+  const back = backTo(view)
+  const page = client === undefined ? undefined : clientHref(client, view.window, back)
+  const rulePage = policy === undefined ? undefined : rights.rulePages.get(policy)
+  const path = paths[0]
+  return {
+    id,
+    name: policy === undefined ? visible(scope) : `Policy ${visible(policy)}`,
+    href: page ?? rulePage,
+    since: toMoment(Date.parse(from)),
+    paths: pathWords(paths),
+    policies: policies.map(visible).join(', '),
+    refused: `${formatCount(refused)} refused`,
+    denied: denied === 0 ? '' : `${formatCount(denied)} denied`,
+    clients: clients === 1 ? '' : `${formatCount(clients)} clients`,
+    is_open: story.state === 'open',
+    is_ignored: action?.what === 'ignored',
+    action: action && { words: actionWords(action), ...toMoment(action.at_ms) },
+    proof: proofWords(story),
+    quick: client === undefined ? undefined : rights.quickActions(client),
+    is_network: scope.includes('/') && policy === undefined,
+    // A client is let through more on its page, a policy in its rule.
+    raise_href: rights.token === undefined ? undefined : page && `${page}#actions`,
+    limit_href: rights.mayMakeRules ? rulePage : undefined,
+    rule_href: rights.mayMakeRules && path !== undefined ? ruleFormHref(view.window, { path }) : undefined,
+  }
+}
+
+/** Returns the scope of an incident as the client that pages and overrides know; a network has no kind. */
+function clientOf(scope: string): string {
+  return /^[\da-f.:]+\/\d+$/.test(scope) ? `ip:${scope}` : scope
+}
+
+/** Names paths: `/search`, `/search and /login`, `/search, /login and 3 more`. */
+function pathWords(paths: readonly string[]): string {
+  const named = paths.slice(0, MAX_PATHS).map(visible)
+  const more = paths.length - named.length
+  return more === 0 ? named.join(' and ') : `${named.join(', ')} and ${more} more`
+}
+
+function actionWords({ what, name }: IncidentAction): string {
+  if (what === 'ignored') return name === '' ? 'Ignored' : `Ignored by ${visible(name)}`
+  return what === 'rule' ? `Rule ${visible(name)} was changed` : `An override of ${visible(name)} was written`
+}
+
+/** Says what came of an action: `5 refused and 1,204 denied in the 3 minutes since, 2,310 and 0 in the 3 minutes before`. */
+function proofWords({ effect }: IncidentStory): string {
+  if (effect === undefined) return ''
+  const { length_ms, before, after } = effect
+  const words = ({ refused, denied }: typeof before) => `${formatCount(refused)} refused, ${formatCount(denied)} denied`
+  const span = spanWords(length_ms)
+  return `${span} before: ${words(before)}; ${span} since: ${words(after)}.`
+}

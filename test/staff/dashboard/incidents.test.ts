@@ -1,0 +1,120 @@
+/** The incidents on top of the dashboard: what a row says, what it offers, and what came of it. */
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import { databaseFor } from '../../../src/database/database.js'
+import { MINUTE_MS } from '../../../src/ground/time/clock.js'
+import type { RateLimitEvent } from '../../../src/log/event.js'
+import type { StaffRole } from '../../../src/staff/shell/roles.js'
+import { unescapeHtml } from '../../support/client-forms.js'
+import { forEachDatabase, type Provider } from '../../support/databases.js'
+import { logRows } from '../../support/log-events.js'
+import { openForms } from '../../support/staff-forms.js'
+
+async function start(t: TestContext, provider: Provider, role: StaffRole = 'admin') {
+  const forms = await openForms(t, provider, role)
+  const { client, analytics } = forms.app.smartRateLimit
+  const database = databaseFor(client)
+  const nowMs = forms.clock.now()
+  await client.rateLimitRule.create({ data: { name: 'search', pathPattern: '^/search', rate: '5/m' } })
+  await database.execute(
+    `UPDATE ${database.dialect.table('rate_limit_change')} SET changed_at = ${database.dialect.fromMs('$1')}`,
+    [0],
+  )
+  const refuse = (name: string, count: number, atMs: number, event: Partial<RateLimitEvent> = {}) =>
+    logRows(
+      database,
+      Array.from({ length: count }, () => ({
+        timestampMs: atMs,
+        client: name,
+        key: `rule:search:${name.replace(/^ip:/, '')}`,
+        ruleName: 'search',
+        policy: 'search',
+        path: '/search',
+        allowed: false,
+        outcome: 'over_limit' as const,
+        ...event,
+      })),
+    )
+  /** Returns the rows of the incidents, as text. */
+  const rows = async () => {
+    const { text } = await forms.get('')
+    const [, section = ''] = /<section class="card incidents"(.*?)<\/section>/s.exec(text) ?? []
+    return section
+      .split('<li')
+      .slice(1)
+      .map((row) => ({ html: row, text: unescapeHtml(row.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' ')) }))
+  }
+  return { ...forms, client, analytics, database, nowMs, refuse, rows }
+}
+
+forEachDatabase((provider) => {
+  test('an incident is one sentence with its actions, and what came of one is beside it', async (t) => {
+    const { refuse, rows, nowMs, clock, client, database } = await start(t, provider)
+    const startMs = nowMs - 40 * MINUTE_MS
+    for (const name of ['ip:203.0.113.7', 'ip:203.0.113.8']) await refuse(name, 600, startMs)
+    const [row] = await rows()
+    const since = new Date(Math.floor(startMs / MINUTE_MS) * MINUTE_MS).toISOString().slice(0, 19).replace('T', ' ')
+    assert.match(
+      row?.text ?? '',
+      new RegExp(`203\\.0\\.113\\.0/24 , since ${since} UTC , /search , 1,200 refused , 2 clients`),
+    )
+    assert.match(row?.html ?? '', /action="block".*name="client" value="ip:203\.0\.113\.0\/24"/s)
+    assert.match(row?.html ?? '', /href="client\.html\?client&#x3D;ip%3A203\.0\.113\.0%2F24[^"]*#actions">Raise/)
+    assert.match(row?.html ?? '', /href="rule-form\.html\?[^"]*path&#x3D;%2Fsearch[^"]*">Make a rule|>Make a rule/)
+
+    await client.rateLimitOverride.create({ data: { client: '203.0.113.0/24', effect: 'deny' } })
+    const { dialect } = database
+    await database.execute(
+      `UPDATE ${dialect.table('rate_limit_change')} SET changed_at = ${dialect.fromMs('$1')} WHERE entity = 'override'`,
+      [startMs + 5 * MINUTE_MS],
+    )
+    await refuse('ip:203.0.113.7', 70, startMs + 8 * MINUTE_MS, { outcome: 'denied', policy: 'override', ruleName: '' })
+    clock.advance(MINUTE_MS)
+    const [acted] = await rows()
+    assert.match(acted?.text ?? '', /An override of ip:203\.0\.113\.0\/24 was written/)
+    assert.match(
+      acted?.text ?? '',
+      /3\d minutes before: 1,200 refused, 0 denied; 3\d minutes since: 0 refused, 70 denied\./,
+    )
+    assert.doesNotMatch(acted?.html ?? '', /action="block"/)
+  })
+
+  test('an incident that is ignored is no longer on top, for everybody, until it is watched again', async (t) => {
+    const { refuse, rows, nowMs, open, analytics, get } = await start(t, provider, 'operator')
+    await refuse('user:7', 60, nowMs - 5 * MINUTE_MS)
+    const [incident] = await analytics.getIncidents()
+    assert.doesNotMatch((await rows())[0]?.html ?? '', /Make a rule/)
+
+    const page = await open('')
+    const answer = await page.submit({ id: incident?.id ?? '', days: '7' }, {}, 'ignore')
+    assert.deepEqual([answer.status, answer.headers.location], [303, './?days=7'])
+    assert.deepEqual(await rows(), [])
+    const { text } = await get('')
+    assert.match(text, /1 ignored.*user:7.*Ignored by alice/s)
+    assert.equal((await analytics.getIncidents())[0]?.state, 'acted_on')
+
+    await page.submit({ id: incident?.id ?? '', ignore: 'no' }, {}, 'ignore')
+    assert.equal((await rows()).length, 1)
+    assert.equal((await page.submit({ id: 'all' }, {}, 'ignore')).status, 400)
+  })
+
+  test('viewers see incidents, and may do nothing about them', async (t) => {
+    const { refuse, rows, nowMs, open, analytics } = await start(t, provider, 'viewer')
+    await refuse('user:7', 60, nowMs - 5 * MINUTE_MS)
+    await refuse('header:x:"><script>alert(1)</script>', 60, nowMs - 5 * MINUTE_MS)
+    const shown = await rows()
+    assert.equal(shown.length, 2)
+    for (const { html } of shown) assert.doesNotMatch(html, /<form|<script|#actions|Make a rule/)
+    const [incident] = await analytics.getIncidents()
+    assert.equal((await (await open('')).submit({ id: incident?.id ?? '' }, {}, 'ignore')).status, 403)
+  })
+
+  test('a policy leads to its rule', async (t) => {
+    const { refuse, rows, nowMs } = await start(t, provider)
+    for (let each = 0; each < 25; each++) await refuse(`user:${each}`, 10, nowMs - 5 * MINUTE_MS)
+    const [row] = await rows()
+    assert.match(row?.text ?? '', /Policy search , since .*250 refused , 25 clients/)
+    assert.match(row?.html ?? '', /href="rule\.html\?named&#x3D;search">Raise/)
+    assert.doesNotMatch(row?.html ?? '', /action="block"/)
+  })
+})
