@@ -181,7 +181,7 @@ export function createDecide(skip: SkipFunction | undefined, log: FastifyBaseLog
     dependencies: DecideDependencies,
     checked: CheckedRequest,
   ): ReturnType<Decide> {
-    // Only true exempts: a function that forgets its answer must not.
+    // The answer true alone exempts: a function that forgets its answer must not.
     if (skipped !== true) return decide(dependencies, checked)
     checked.isExempt = true
     return checked

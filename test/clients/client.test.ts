@@ -115,13 +115,13 @@ describe('a client of several kinds', () => {
   test('never meets the counter of other parts, whatever their values spell', () => {
     const seen = new Map<string, string>()
     const kinds: readonly string[] = ['user', 'header:x-a', 'header:x-b', 'cookie:x-a', 'route']
-    const given = fc
+    const spelled = fc
       .shuffledSubarray([...kinds], { minLength: 2, maxLength: 3 })
       .chain((names) =>
         fc.tuple(...names.map((name) => fc.record<ClientPart>({ name: fc.constant(name), value: maybe }))),
       )
     fc.assert(
-      fc.property(given, (made) => {
+      fc.property(spelled, (made) => {
         // Objects of fast-check have no prototype.
         const parts = made.map((part) => ({ ...part }))
         const client = createClient(...parts)

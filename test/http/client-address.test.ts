@@ -7,7 +7,7 @@ import { collectGarbage } from '../support/garbage.js'
 const NO_LISTS = { allow: parseAddressList('allow', []), deny: parseAddressList('deny', []) }
 
 describe('an address', () => {
-  for (const [given, plain] of [
+  for (const [spelling, plain] of [
     ['203.0.113.7', '203.0.113.7'],
     [' 203.0.113.7 ', '203.0.113.7'],
     ['203.0.113.7:5678', '203.0.113.7'],
@@ -47,7 +47,7 @@ describe('an address', () => {
     ['203.0.113.7, 10.0.0.1', null],
     ["1'; DROP TABLE", null],
   ] as const) {
-    test(`${given} is ${plain ?? 'none'}`, () => assert.equal(plainIp(given), plain))
+    test(`${spelling} is ${plain ?? 'none'}`, () => assert.equal(plainIp(spelling), plain))
   }
 })
 

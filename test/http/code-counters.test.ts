@@ -44,7 +44,7 @@ interface Counted {
   readonly client: Client
 }
 
-const known = new CodeCounters()
+const codeCounters = new CodeCounters()
 
 function ofLimit(limit: string, of: readonly (string | number)[], client: Client): Counted {
   return { of: JSON.stringify([of, client.parts]), counter: formatCounter(limit, client), client }
@@ -55,22 +55,22 @@ function ofDefault(client: Client): Counted {
 }
 
 function ofPrefix(prefix: string, client: Client): Counted {
-  return ofLimit(known.addPrefix(prefix), ['prefix', prefix], client)
+  return ofLimit(codeCounters.addPrefix(prefix), ['prefix', prefix], client)
 }
 
 function ofPeriods(periodMs: number, client: Client): Counted {
-  return ofLimit(defaultLimitName(known.addPeriods({ limit: 1, periodMs })), ['periods', periodMs], client)
+  return ofLimit(defaultLimitName(codeCounters.addPeriods({ limit: 1, periodMs })), ['periods', periodMs], client)
 }
 
 function ofRoute(periodMs: number, name: string, url: string, client: Client): Counted {
-  const periods = known.addPeriods({ limit: 1, periodMs })
+  const periods = codeCounters.addPeriods({ limit: 1, periodMs })
   // `/a/` is one route with `/a`.
   const of = ['route', periodMs, name, url.replace(/(?<=.)\/$/, '')]
   return ofLimit(routeLimitName(periods, name, routeName({ method: 'GET', url })), of, client)
 }
 
 function ofShared(periodMs: number, name: string, client: Client): Counted {
-  const periods = known.addPeriods({ limit: 1, periodMs })
+  const periods = codeCounters.addPeriods({ limit: 1, periodMs })
   return ofLimit(sharedLimitName(periods, name), ['shared', periodMs, name], client)
 }
 
@@ -107,12 +107,12 @@ const ruleNames = spellings.map((text) => text.replace(/[^\x20-\x39\x3b-\x7e]/g,
 const counters = fc.oneof(
   clients.map(ofDefault),
   fc.tuple(spellings, clients).map(([text, client]) => ofPrefix(`/${text}`, client)),
-  fc.tuple(periods, clients).map((given) => ofPeriods(...given)),
-  fc.tuple(periods, limitNames, spellings, clients).map((given) => ofRoute(...given)),
-  fc.tuple(periods, limitNames, clients).map((given) => ofShared(...given)),
+  fc.tuple(periods, clients).map((input) => ofPeriods(...input)),
+  fc.tuple(periods, limitNames, spellings, clients).map((input) => ofRoute(...input)),
+  fc.tuple(periods, limitNames, clients).map((input) => ofShared(...input)),
   fc.tuple(fc.nat(12), clients).map(([id, client]) => ofLimit(overrideLimitName(id), ['override', id], client)),
   clients.map((client) => ofLimit(CEILING_LIMIT, ['ceiling'], client)),
-  fc.tuple(ruleNames, clients).map((given) => ofRule(...given)),
+  fc.tuple(ruleNames, clients).map((input) => ofRule(...input)),
   fc.tuple(ruleNames, clients).map(([name, client]) => ofLimit(refusalsLimitName(name), ['refusals', name], client)),
   clients.map((client) => ({
     of: JSON.stringify(['staff', client.parts]),

@@ -62,15 +62,15 @@ describe('the path of a request target', () => {
 })
 
 describe('the options of a router', () => {
-  for (const [given, caseSensitive, ignoreTrailingSlash] of [
+  for (const [routerOptions, caseSensitive, ignoreTrailingSlash] of [
     [{}, true, false],
     [{ caseSensitive: false, ignoreTrailingSlash: true }, false, true],
     [{ routerOptions: { caseSensitive: false, ignoreTrailingSlash: true } }, false, true],
     [{ caseSensitive: false, routerOptions: { ignoreTrailingSlash: true } }, false, true],
     [{ caseSensitive: false, routerOptions: { caseSensitive: true } }, true, false],
   ] as const) {
-    test(`are those of ${JSON.stringify(given)}`, async () => {
-      const app = Fastify(given)
+    test(`are those of ${JSON.stringify(routerOptions)}`, async () => {
+      const app = Fastify(routerOptions)
       await app.close()
       assert.deepEqual(readRouterOptions(app), { ...AS_FASTIFY_COMES, caseSensitive, ignoreTrailingSlash })
     })

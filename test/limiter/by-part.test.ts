@@ -82,14 +82,14 @@ test('no check waits for a part that is silent but its own', async (t) => {
   t.after(() => limiter.close())
   frozen.add('a')
   const answered: string[] = []
-  const asked = ['a1', 'b1', 'b2'].map(async (key) => {
+  const answers = ['a1', 'b1', 'b2'].map(async (key) => {
     await ask(key)
     answered.push(key)
   })
   await turn()
   await turn()
   assert.deepEqual(answered, ['b1', 'b2'])
-  await Promise.all(asked)
+  await Promise.all(answers)
 })
 
 test('a reset reaches each part, also where another one fails', async (t) => {

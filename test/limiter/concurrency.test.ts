@@ -89,7 +89,7 @@ test('what ends is sent in the batches of checks, beside these', async () => {
 
 test('a store that has failed is tried with a check that takes nothing', async (t) => {
   t.mock.timers.enable({ apis: ['setTimeout'] })
-  const { limiter, asked, fail } = createCounted()
+  const { limiter, seenChecks, fail } = createCounted()
   const check = { key: 'a', policy: POLICY, cost: 2, permit: 1 }
   fail(true)
   await limiter.check(check, START_MS)
@@ -97,21 +97,21 @@ test('a store that has failed is tried with a check that takes nothing', async (
   fail(false)
   t.mock.timers.tick(1_000)
   assert.deepEqual(
-    asked.map(({ cost }) => cost),
+    seenChecks.map(({ cost }) => cost),
     [2, 0],
   )
 })
 
-/** Creates a limiter on a store that lets everything through, and what it is asked. */
+/** Creates a limiter on a store that lets everything through, and the checks that it has seen. */
 function createCounted() {
   const calls: [string, number][] = []
-  const asked: Check[] = []
+  const seenChecks: Check[] = []
   let fails = false
   const store: BatchStore = {
     concurrency: 2,
     async check(checks) {
       calls.push(['check', checks.length])
-      asked.push(...checks)
+      seenChecks.push(...checks)
       if (fails) throw new Error('no store')
       return checks.map((check) => decideWithoutStore(true, check))
     },
@@ -130,7 +130,7 @@ function createCounted() {
   return {
     limiter,
     calls,
-    asked,
+    seenChecks,
     fail(isFailing: boolean) {
       fails = isFailing
     },

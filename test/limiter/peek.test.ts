@@ -22,19 +22,19 @@ for (const algorithm of RATE_ALGORITHMS) {
   test(`what is foretold is what the check then decides: ${algorithm}`, () => {
     fc.assert(
       fc.property(STEPS, (steps) => {
-        const [asked, only] = [new MemoryStore(), new MemoryStore()]
+        const [peeked, only] = [new MemoryStore(), new MemoryStore()]
         let nowMs = NOW_MS
         for (const { afterMs, cost, rate, uses } of steps) {
           nowMs += afterMs
           const check: Check = { key: rate, policy: toPolicy(algorithm, parseRate(rate)), cost }
-          const { resetMs: _, windows, ...foretold } = toDecision(check, asked.checkOne(toPeek(check), nowMs))
+          const { resetMs: _, windows, ...foretold } = toDecision(check, peeked.checkOne(toPeek(check), nowMs))
           assert.equal(foretold.allowed, foretold.count <= foretold.limit)
           if (windows !== undefined) {
             const { limit, remaining } = foretold
             assert.ok(windows.some((window) => window.limit === limit && window.remaining === remaining))
           }
           if (!uses) continue
-          const decided = asked.checkOne(check, nowMs)
+          const decided = peeked.checkOne(check, nowMs)
           assert.deepEqual(decided, only.checkOne(check, nowMs), 'asking used nothing')
           const { allowed, limit, retryAfterMs, count, remaining } = decided
           assert.deepEqual([foretold.allowed, foretold.retryAfterMs], [allowed, retryAfterMs])

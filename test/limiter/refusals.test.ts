@@ -14,13 +14,13 @@ const NOW_MS = 1_705_161_615_000
 /** A limiter over a store that is asked in batches, and how many checks the store was asked. */
 function setUp() {
   const memory = new MemoryStore()
-  const asked: Check[] = []
+  const seenChecks: Check[] = []
   let held: Promise<void> | undefined
   let fails = false
   const store = {
     concurrency: 2,
     async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
-      asked.push(...checks)
+      seenChecks.push(...checks)
       if (fails) throw new Error('no store')
       const decisions = memory.check(checks, nowMs)
       await held
@@ -45,7 +45,7 @@ function setUp() {
   const limiter = createLimiter({ store, fallback, refusalsPoll, now: () => NOW_MS, timeoutMs: 10_000, log })
   return {
     limiter,
-    asked,
+    seenChecks,
     fail(whether: boolean) {
       fails = whether
     },
@@ -65,7 +65,7 @@ function checkOf(policy: Partial<Policy> = {}, cost = 1, key = 'a'): Check {
 describe('a limiter that was refused', () => {
   for (const algorithm of RATE_ALGORITHMS) {
     test(`answers a flood as the store would, without asking it until the wait ends: ${algorithm}`, async () => {
-      const { limiter, asked } = setUp()
+      const { limiter, seenChecks } = setUp()
       const reference = createReference()
       const check = checkOf({ algorithm })
       let waitMs = 0
@@ -74,13 +74,13 @@ describe('a limiter that was refused', () => {
         assert.deepEqual(decision, reference(check, NOW_MS + ms), `after ${ms} ms`)
         if (waitMs === 0 && decision.retryAfterMs) waitMs = ms + decision.retryAfterMs
       }
-      assert.equal(asked.length, 3)
+      assert.equal(seenChecks.length, 3)
       assert.equal((await limiter.check(check, NOW_MS + waitMs)).allowed, true)
-      assert.equal(asked.length, 4)
+      assert.equal(seenChecks.length, 4)
     })
 
     test(`answers what uses nothing as the store would, as long as that is refused: ${algorithm}`, async () => {
-      const { limiter, asked } = setUp()
+      const { limiter, seenChecks } = setUp()
       const reference = createReference()
       const look = checkOf({ algorithm }, 0)
       for (let times = 0; times < 2; times++) {
@@ -90,7 +90,7 @@ describe('a limiter that was refused', () => {
       for (const ms of [0, 1, 250, 5_000]) {
         assert.deepEqual(await limiter.check(look, NOW_MS + ms), reference(look, NOW_MS + ms), `after ${ms} ms`)
       }
-      assert.equal(asked.length, 3)
+      assert.equal(seenChecks.length, 3)
       assert.equal((await limiter.check(checkOf({ algorithm }), NOW_MS + 120_000)).allowed, true)
       const never = checkOf({ algorithm, limit: 0 }, 0, 'never')
       for (const ms of [0, 1]) {
@@ -115,7 +115,7 @@ describe('a limiter that was refused', () => {
 
   for (const algorithm of RATE_ALGORITHMS) {
     test(`answers a flood against several windows as the store would: ${algorithm}`, async () => {
-      const { limiter, asked } = setUp()
+      const { limiter, seenChecks } = setUp()
       const reference = createReference()
       const check = { key: 'a', policy: toPolicy(algorithm, parseRate('3/s, 5/m, 90/2m')), cost: 1 }
       let requests = 0
@@ -130,7 +130,10 @@ describe('a limiter that was refused', () => {
         )
       }
       // Fixed windows count what one of them refuses, so that only a refusal by the last to end is remembered.
-      assert.ok(asked.length < requests / (algorithm === 'fixed_window' ? 1 : 4), `${asked.length} of ${requests}`)
+      assert.ok(
+        seenChecks.length < requests / (algorithm === 'fixed_window' ? 1 : 4),
+        `${seenChecks.length} of ${requests}`,
+      )
     })
   }
 
@@ -154,13 +157,13 @@ describe('a limiter that was refused', () => {
   })
 
   test('does not remember what was asked before a reset and answered after it', async () => {
-    const { limiter, hold, asked } = setUp()
+    const { limiter, hold, seenChecks } = setUp()
     for (let times = 0; times < 2; times++) await limiter.check(checkOf(), NOW_MS)
     let letGo = () => {}
     hold(new Promise((resolve) => (letGo = resolve)))
     const refused = limiter.check(checkOf(), NOW_MS)
     await turn()
-    assert.equal(asked.length, 3)
+    assert.equal(seenChecks.length, 3)
     await limiter.reset(['a'])
     letGo()
     assert.equal((await refused).allowed, false)
@@ -168,37 +171,37 @@ describe('a limiter that was refused', () => {
   })
 
   test('asks the store when the clock was set back, which forgets what was counted far ahead', async () => {
-    const { limiter, asked } = setUp()
+    const { limiter, seenChecks } = setUp()
     for (const aheadMs of [30 * 86_400_000, 60_000, 0]) {
       for (let count = 0; count < 4; count++) await limiter.check(checkOf(), NOW_MS + aheadMs)
     }
-    assert.equal(asked.length, 3 + 3 + 1, 'the window of a minute ahead goes on')
+    assert.equal(seenChecks.length, 3 + 3 + 1, 'the window of a minute ahead goes on')
     assert.equal((await limiter.check(checkOf(), NOW_MS)).allowed, false)
   })
 
   test('asks the store for other keys, for other costs of a bucket, and for a look', async () => {
-    const { limiter, asked } = setUp()
+    const { limiter, seenChecks } = setUp()
     const bucket = { algorithm: 'token_bucket', limit: 5 } as const
     await limiter.check(checkOf(bucket, 3), NOW_MS)
     await limiter.check(checkOf(bucket, 3), NOW_MS)
     assert.equal((await limiter.check(checkOf(bucket), NOW_MS)).allowed, true)
     assert.equal((await limiter.check(checkOf(bucket, 1, 'b'), NOW_MS)).count, 1)
     assert.equal((await limiter.check(checkOf(bucket, 0), NOW_MS)).count, 4)
-    assert.equal(asked.length, 5)
+    assert.equal(seenChecks.length, 5)
   })
 
   test('counts costs on in an exhausted fixed window, and says when waiting does not help', async () => {
-    const { limiter, asked } = setUp()
+    const { limiter, seenChecks } = setUp()
     for (let times = 0; times < 3; times++) await limiter.check(checkOf(), NOW_MS)
     const { count, retryAfterMs } = await limiter.check(checkOf({}, 2), NOW_MS)
     assert.deepEqual([count, retryAfterMs], [5, 45_000])
     assert.equal((await limiter.check(checkOf({}, 3), NOW_MS)).retryAfterMs, null)
-    assert.equal(asked.length, 3)
+    assert.equal(seenChecks.length, 3)
   })
 
   test('asks the store again after an outage, in which it may have lost its counters', async (t) => {
     t.mock.timers.enable({ apis: ['setTimeout'] })
-    const { limiter, asked, fail } = setUp()
+    const { limiter, seenChecks, fail } = setUp()
     for (let times = 0; times < 4; times++) await limiter.check(checkOf(), NOW_MS)
     fail(true)
     await limiter.check(checkOf({}, 1, 'b'), NOW_MS)
@@ -206,9 +209,9 @@ describe('a limiter that was refused', () => {
     fail(false)
     t.mock.timers.tick(1_000)
     while (limiter.storeIsDown) await turn()
-    const before = asked.length
+    const before = seenChecks.length
     assert.equal((await limiter.check(checkOf(), NOW_MS + 1_000)).allowed, false)
-    assert.equal(asked.length, before + 1)
+    assert.equal(seenChecks.length, before + 1)
   })
 
   test('goes on counting where it left off when the store has to be asked again in the same window', async () => {
@@ -223,13 +226,13 @@ describe('a limiter that was refused', () => {
 
   for (const algorithm of RATE_ALGORITHMS) {
     test(`remembers a limit of 0, which no wait ends: ${algorithm}`, async () => {
-      const { limiter, asked } = setUp()
+      const { limiter, seenChecks } = setUp()
       const reference = createReference()
       const check = checkOf({ algorithm, limit: 0 })
       for (let times = 0; times < 5; times++) {
         assert.deepEqual(await limiter.check(check, NOW_MS + times), reference(check, NOW_MS + times))
       }
-      assert.equal(asked.length, 1)
+      assert.equal(seenChecks.length, 1)
       assert.equal((await limiter.check(checkOf({ algorithm, limit: 9 }), NOW_MS)).allowed, true)
     })
   }
@@ -250,16 +253,16 @@ describe('a limiter that was refused', () => {
   })
 
   test('keeps no more than 10,000 refusals, and forgets all of them on request', async () => {
-    const { limiter, asked } = setUp()
+    const { limiter, seenChecks } = setUp()
     const check = (index: number) => limiter.check(checkOf({ limit: 0 }, 1, `k${index}`), NOW_MS)
     await Promise.all(Array.from({ length: 10_001 }, (_, index) => check(index)))
-    assert.equal(asked.length, 10_001)
+    assert.equal(seenChecks.length, 10_001)
     await check(10_000)
-    assert.equal(asked.length, 10_001)
+    assert.equal(seenChecks.length, 10_001)
     await check(0)
-    assert.equal(asked.length, 10_002)
+    assert.equal(seenChecks.length, 10_002)
     limiter.forgetAll()
     await check(10_000)
-    assert.equal(asked.length, 10_003)
+    assert.equal(seenChecks.length, 10_003)
   })
 })

@@ -6,9 +6,9 @@ const work = new WeakMap<TestContext, Work[]>()
 
 /** Does something when a test has ended, what was asked for last first: an app closes before its database goes. */
 export function atEnd(t: TestContext, undo: Work): void {
-  const known = work.get(t)
-  if (known !== undefined) {
-    known.push(undo)
+  const existing = work.get(t)
+  if (existing !== undefined) {
+    existing.push(undo)
     return
   }
   const stack = [undo]

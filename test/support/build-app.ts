@@ -95,7 +95,7 @@ export async function startApp(t: TestContext, options: AppOptions): Promise<Tes
   const listen = (at: number) => app.listen({ port: at, host: '127.0.0.1' })
   await listen(wanted).catch(() => listen(0))
   const port = portOf(app)
-  const request = (path: string, asked: RequestOptions = {}) => http.request(port, path, asked)
+  const request = (path: string, options: RequestOptions = {}) => http.request(port, path, options)
   return {
     app,
     origin: `http://127.0.0.1:${port}`,
@@ -103,9 +103,9 @@ export async function startApp(t: TestContext, options: AppOptions): Promise<Tes
     clock,
     log,
     request,
-    async statuses(times, path, asked) {
+    async statuses(times, path, options) {
       const statuses: number[] = []
-      for (let count = 0; count < times; count++) statuses.push((await request(path, asked)).status)
+      for (let count = 0; count < times; count++) statuses.push((await request(path, options)).status)
       return statuses
     },
   }

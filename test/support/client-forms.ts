@@ -2,7 +2,7 @@
 import type { Answer, RequestOptions } from './http-client.js'
 import { cookieOf, DASHBOARD } from './staff-app.js'
 
-type Send = (path: string, asked?: RequestOptions) => Promise<Answer>
+type Send = (path: string, options?: RequestOptions) => Promise<Answer>
 
 const ENTITIES: Readonly<Record<string, string>> = {
   amp: '&',

@@ -137,9 +137,11 @@ function compareDashboard(
     window.clients('refused', 20),
   )
   for (const { client, bar_ms, bars } of report.top_clients) {
-    const own = new Recount(events, 0, Number.POSITIVE_INFINITY, filter).events.filter((its) => its.client === client)
+    const recounted = new Recount(events, 0, Number.POSITIVE_INFINITY, filter).events.filter(
+      (its) => its.client === client,
+    )
     for (const { start_ms, ...refusals } of bars) {
-      assert.deepEqual(refusals, barOf(own, start_ms, bar_ms).refusals())
+      assert.deepEqual(refusals, barOf(recounted, start_ms, bar_ms).refusals())
     }
   }
   // Bars of an hour or more come from the trend, which knows of deleted events too.

@@ -5,12 +5,12 @@
 import Handlebars from 'handlebars'
 
 const { create, precompile } = Handlebars
-const known = new Map<string, TemplateSpecification>()
+const templates = new Map<string, TemplateSpecification>()
 
 function compiled(input: string, options: CompileOptions): TemplateSpecification {
   const key = JSON.stringify([input, options])
-  const spec = known.get(key) ?? new Function(`return ${precompile(input, options)}`)()
-  known.set(key, spec)
+  const spec = templates.get(key) ?? new Function(`return ${precompile(input, options)}`)()
+  templates.set(key, spec)
   return spec
 }
 

@@ -15,9 +15,9 @@ export interface GivenFacts {
 export class TestFacts extends ConditionFacts {
   readonly #given: GivenFacts
 
-  constructor(given: GivenFacts = {}) {
+  constructor(facts: GivenFacts = {}) {
     super({ work: 0 })
-    this.#given = given
+    this.#given = facts
   }
 
   get method(): string {

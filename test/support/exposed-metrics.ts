@@ -28,9 +28,9 @@ export async function exposedMetrics(): Promise<ReadonlyMap<string, ReadonlySet<
   const labels = new Map<string, Set<string>>()
   for (const series of figuresIn(payload).keys()) {
     const [name = '', of = ''] = series.split('{')
-    const known = labels.get(name) ?? new Set()
-    for (const [, label = ''] of of.matchAll(/(\w+)="/g)) known.add(label)
-    labels.set(name, known)
+    const values = labels.get(name) ?? new Set()
+    for (const [, label = ''] of of.matchAll(/(\w+)="/g)) values.add(label)
+    labels.set(name, values)
   }
   return labels
 }

@@ -40,13 +40,13 @@ export async function startWithStaff(
 
   function signIn(
     password: string,
-    { account = 'alice', headers, ...asked }: RequestOptions & { account?: string } = {},
+    { account = 'alice', headers, ...options }: RequestOptions & { account?: string } = {},
   ): Promise<Answer> {
     return started.request(`${DASHBOARD}sign-in`, {
       method: 'POST',
       body: new URLSearchParams({ account, password }).toString(),
       headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers },
-      ...asked,
+      ...options,
     })
   }
   return { ...started, database: database.database, signIn }

@@ -189,8 +189,8 @@ function answersFromMs({ lines }: LoadedApp): number {
 }
 
 /** The different status codes of the answers to a client. */
-function statusesOf(samples: readonly Sample[], asked: StreamClient): number[] {
-  const statuses = samples.filter(({ client }) => client === asked).map(({ status }) => status)
+function statusesOf(samples: readonly Sample[], streamClient: StreamClient): number[] {
+  const statuses = samples.filter(({ client }) => client === streamClient).map(({ status }) => status)
   return [...new Set(statuses)].sort((a, b) => a - b)
 }
 

@@ -28,8 +28,8 @@ export async function readPaths(
   const { closed, sums } = snapshot
   const paths = new Map<FoundIncident, readonly string[]>()
   for (const { found, isOver } of incidents) {
-    const known = isOver ? closed.incidentPaths.get(idOf(found), sums.closedVersion) : undefined
-    if (known !== undefined) paths.set(found, known)
+    const remembered = isOver ? closed.incidentPaths.get(idOf(found), sums.closedVersion) : undefined
+    if (remembered !== undefined) paths.set(found, remembered)
   }
   const unknown = incidents.filter(({ found }) => !paths.has(found))
   const rows = await readLatest(

@@ -15,7 +15,7 @@ import { DOCUMENT_VERSION, type RuleDocument, SCHEMA_PATH } from './rule-documen
 import { validateDocument } from './validate-document.js'
 
 export interface ImportOptions {
-  /** Only returns the difference: false unless given. */
+  /** Returns only the difference: false unless given. */
   readonly dryRun?: boolean | undefined
   /** Keeps entries that the document lacks, instead of deleting them: false unless given. */
   readonly keep?: boolean | undefined

@@ -171,8 +171,8 @@ forEachDatabase((_provider, open) => {
     const { app, request } = await start(t, { middleware: { defaultRate: '10/m' } })
     const applying = async (options: Parameters<typeof app.smartRateLimit.explain>[0]) => {
       const { decided_by, limits } = await app.smartRateLimit.explain(options)
-      const asked = limits.filter(({ applies }) => applies)
-      return [decided_by, ...asked.map(({ policy, rate, remaining }) => `${policy} ${rate} ${remaining}`)]
+      const applying = limits.filter(({ applies }) => applies)
+      return [decided_by, ...applying.map(({ policy, rate, remaining }) => `${policy} ${rate} ${remaining}`)]
     }
     const export7 = { method: 'GET', path: '/exports/7', ip: IP } as const
     assert.deepEqual(await applying(export7), ['default', 'default 10/m 10', 'exports 2/m 2', 'per-user 1/h 1'])

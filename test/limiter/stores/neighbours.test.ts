@@ -85,8 +85,8 @@ function proveStore(name: string, open: () => Promise<TestStore>): void {
           policy: { algorithm, limit: 5, periodMs: 60_000 },
           cost: 1,
         }))
-        const asked = [...some.slice(batch * BATCH_SIZE, (batch + 1) * BATCH_SIZE), ...neighbours]
-        const decisions = await store.check(asked, NOW_MS)
+        const checks = [...some.slice(batch * BATCH_SIZE, (batch + 1) * BATCH_SIZE), ...neighbours]
+        const decisions = await store.check(checks, NOW_MS)
         assert.deepEqual(
           decisions.slice(-neighbours.length).map(({ allowed, count }) => [allowed, count]),
           neighbours.map(() => [true, 1]),
@@ -136,9 +136,9 @@ forEachDatabase((provider) => {
       const windows = ['d', 'm'].map((period, index) => ({ limit: 5, periodMs: DAY_MS / (index + 1), period }))
       const table = algorithm === 'fixed_window' ? 'rate_limit_counter' : `rate_limit_${algorithm}`
       for (const broken of provider === 'sqlite' ? BROKEN_TEXTS : BROKEN_ARRAYS) {
-        for (const asked of [{ ...policy, windows }, policy]) {
-          const keys = [`broken ${broken}`, `other ${broken} ${asked === policy}`]
-          const checks = keys.map((key) => ({ key, policy: asked, cost: 1 }))
+        for (const each of [{ ...policy, windows }, policy]) {
+          const keys = [`broken ${broken}`, `other ${broken} ${each === policy}`]
+          const checks = keys.map((key) => ({ key, policy: each, cost: 1 }))
           await store.check([{ key: keys[0] ?? '', policy: { ...policy, windows }, cost: 1 }], NOW_MS)
           const text = broken.replaceAll("'", "''")
           await database.execute(`UPDATE ${database.dialect.table(table)} SET windows = '${text}' WHERE key = $1`, [
@@ -280,9 +280,9 @@ forEachDatabase((provider) => {
     const odd = [Number.NaN, Number.POSITIVE_INFINITY, -5, 1.5, 1e300, undefined, null, 'many']
     const store: Store = {
       concurrency: 1,
-      async check(asked, nowMs) {
-        return memory.check(asked, nowMs).map((decision, index): Decision => {
-          const digit = /odd-(\d)$/.exec(asked[index]?.key ?? '')?.[1]
+      async check(checks, nowMs) {
+        return memory.check(checks, nowMs).map((decision, index): Decision => {
+          const digit = /odd-(\d)$/.exec(checks[index]?.key ?? '')?.[1]
           const value = odd[Number(digit)] as number
           return digit === undefined ? decision : { ...decision, count: value, limit: value }
         })

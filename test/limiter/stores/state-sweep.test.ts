@@ -126,10 +126,10 @@ forEachDatabase((provider) => {
 test('a plugin that is disabled, or that counts elsewhere, does not sweep', async (t) => {
   const timers = watchTimers(t)
   const database = await openDatabase(t, 'sqlite')
-  const own = new DatabaseStore({ database: database.client })
+  const store = new DatabaseStore({ database: database.client })
   await startApp(t, { database, plugin: { enabled: false } })
   await startApp(t, { database, plugin: { logEvents: true, middleware: { backend: 'memory' } } })
-  await startApp(t, { database, plugin: { logEvents: true, middleware: { backend: own } } })
+  await startApp(t, { database, plugin: { logEvents: true, middleware: { backend: store } } })
   assert.equal(timers.long.length, 0)
 
   await startApp(t, { database })

@@ -151,8 +151,8 @@ function outcome(text: string, { bindings = {} }: Original): unknown {
 }
 
 /** Returns a value as it is written in CEL. */
-function written(given: Given): string | undefined {
-  const { int64Value, doubleValue, stringValue, boolValue, nullValue, listValue, mapValue, objectValue } = given
+function written(value: Given): string | undefined {
+  const { int64Value, doubleValue, stringValue, boolValue, nullValue, listValue, mapValue, objectValue } = value
   if (int64Value !== undefined) return int64Value
   if (doubleValue !== undefined) return writtenDouble(doubleValue)
   if (stringValue !== undefined) return JSON.stringify(stringValue)
@@ -174,8 +174,8 @@ function writtenDouble(value: number | string): string {
 }
 
 /** Returns a value as a host has it. */
-function toHostValue(given: Given = {}): unknown {
-  const { int64Value, doubleValue, stringValue, boolValue, listValue, mapValue } = given
+function toHostValue(value: Given = {}): unknown {
+  const { int64Value, doubleValue, stringValue, boolValue, listValue, mapValue } = value
   if (int64Value !== undefined) return BigInt(int64Value)
   if (doubleValue !== undefined) return Number(doubleValue)
   if (listValue !== undefined) return (listValue.values ?? []).map(toHostValue)

@@ -24,7 +24,7 @@ test('the conditions of the documentation are valid, and hold for what they say'
   assert.equal(conditions.length, 6)
   const user = { plan: 'pro', roles: ['admin'] }
   for (const text of conditions) {
-    const holds = (asked: TestFacts) => parseCondition(text)?.holds(asked)
+    const holds = (facts: TestFacts) => parseCondition(text)?.holds(facts)
     assert.ok(holds(facts) || holds(new TestFacts({ user })), text)
   }
 })

@@ -219,8 +219,8 @@ describe('what a client may send', () => {
         assert.equal(holds(`'${name}' in ${of}`, facts), false, `${of} ${name}`)
       }
     }
-    const own = JSON.parse('{ "__proto__": "x", "constructor": "y" }')
-    assert.equal(holds("user.__proto__ == 'x' && user.constructor == 'y'", new TestFacts({ user: own })), true)
+    const parsed = JSON.parse('{ "__proto__": "x", "constructor": "y" }')
+    assert.equal(holds("user.__proto__ == 'x' && user.constructor == 'y'", new TestFacts({ user: parsed })), true)
   })
 })
 

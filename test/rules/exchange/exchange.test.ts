@@ -229,10 +229,10 @@ forEachDatabase((provider, open) => {
       t.after(stop)
       const reads = () => statements.filter((sql) => /ORDER BY id LIMIT 500/.test(sql)).length
       let beforeLock = async () => undefined as unknown
-      t.mock.method(opened, 'locked', async (...asked: Parameters<typeof locked>) => {
+      t.mock.method(opened, 'locked', async (...input: Parameters<typeof locked>) => {
         compared = reads()
         await beforeLock()
-        return locked.apply(opened, asked)
+        return locked.apply(opened, input)
       })
       // Each look at the clock finds a millisecond more: a slice is over after eight steps.
       let nowMs = performance.now()

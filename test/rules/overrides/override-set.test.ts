@@ -17,15 +17,15 @@ interface Given {
 }
 
 /** Overrides with the ids 1, 2, 3, … */
-function overridesOf(given: readonly Given[]): ActiveOverride[] {
-  return given.map(({ client, effect = 'deny', pathPattern = '', expiresAt = null }, place) => ({
+function overridesOf(rows: readonly Given[]): ActiveOverride[] {
+  return rows.map(({ client, effect = 'deny', pathPattern = '', expiresAt = null }, place) => ({
     id: place + 1,
     ...parseOverride({ client, effect, algorithm: 'fixed_window', pathPattern, expiresAt }),
   }))
 }
 
-function setOf(given: readonly Given[], options = AS_WRITTEN): Promise<OverrideSet> {
-  return changed(OverrideSet.empty(options), overridesOf(given))
+function setOf(rows: readonly Given[], options = AS_WRITTEN): Promise<OverrideSet> {
+  return changed(OverrideSet.empty(options), overridesOf(rows))
 }
 
 /** The set with rows put in and removed. */
@@ -142,10 +142,10 @@ describe('an override set', () => {
   })
 
   test('patterns follow the router: case and the slash at the end', async () => {
-    const given = [{ client: 'user:7', pathPattern: '^/Admin/$' }]
-    assert.equal((await setOf(given)).find(null, '7', '/admin', 0), undefined)
-    assert.equal((await setOf(given)).find(null, '7', '/Admin/', 0)?.id, 1)
-    const lenient = await setOf(given, { caseSensitive: false, ignoreTrailingSlash: true })
+    const rows = [{ client: 'user:7', pathPattern: '^/Admin/$' }]
+    assert.equal((await setOf(rows)).find(null, '7', '/admin', 0), undefined)
+    assert.equal((await setOf(rows)).find(null, '7', '/Admin/', 0)?.id, 1)
+    const lenient = await setOf(rows, { caseSensitive: false, ignoreTrailingSlash: true })
     assert.equal(lenient.find(null, '7', '/admin', 0)?.id, 1)
     assert.equal(lenient.find(null, '7', '/admin/x', 0), undefined)
   })
@@ -180,13 +180,13 @@ describe('an override set', () => {
   test('agrees with a scan of all overrides, whatever was changed before, a few rows at a time or thousands', async () => {
     await fc.assert(
       fc.asyncProperty(
-        fc.array(given, { maxLength: 30 }),
-        fc.array(given, { maxLength: 30 }),
+        fc.array(generated, { maxLength: 30 }),
+        fc.array(generated, { maxLength: 30 }),
         fc.array(request, { minLength: 1, maxLength: 20 }),
         fc.boolean(),
-        async (rows, otherRows, asked, thousands) => {
+        async (rows, otherRows, requests, thousands) => {
           const agrees = (set: OverrideSet, overrides: readonly ActiveOverride[]) => {
-            for (const { address, user, path } of asked) {
+            for (const { address, user, path } of requests) {
               assert.deepEqual(set.find(address, user, path, 0), naive(overrides, address, user, path))
             }
             const ids = [...set.all()].map(({ id }) => id).filter((id) => id < FIRST_UNASKED)
@@ -205,8 +205,8 @@ describe('an override set', () => {
           const fewer = await changed(set, [], removed)
           agrees(fewer, kept)
           const edited = overridesOf(otherRows)
-          const known = new Map([...kept, ...edited].map((override) => [override.id, override]))
-          agrees(await changed(fewer, edited), [...known.values()])
+          const byId = new Map([...kept, ...edited].map((override) => [override.id, override]))
+          agrees(await changed(fewer, edited), [...byId.values()])
           agrees(base, all)
         },
       ),
@@ -248,7 +248,7 @@ const network6 = fc.tuple(ipv6, fc.integer({ min: 0, max: 128 })).map(([ip, bits
   return `ip:${first}/${bits}`
 })
 const user = fc.constantFrom('1', '2', 'alice')
-const given = fc.record({
+const generated = fc.record({
   client: fc.oneof(
     network4,
     network6,
