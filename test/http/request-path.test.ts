@@ -62,15 +62,15 @@ describe('the path of a request target', () => {
 })
 
 describe('the options of a router', () => {
-  for (const [routerOptions, caseSensitive, ignoreTrailingSlash] of [
+  for (const [options, caseSensitive, ignoreTrailingSlash] of [
     [{}, true, false],
     [{ caseSensitive: false, ignoreTrailingSlash: true }, false, true],
     [{ routerOptions: { caseSensitive: false, ignoreTrailingSlash: true } }, false, true],
     [{ caseSensitive: false, routerOptions: { ignoreTrailingSlash: true } }, false, true],
     [{ caseSensitive: false, routerOptions: { caseSensitive: true } }, true, false],
   ] as const) {
-    test(`are those of ${JSON.stringify(routerOptions)}`, async () => {
-      const app = Fastify(routerOptions)
+    test(`are those of ${JSON.stringify(options)}`, async () => {
+      const app = Fastify(options)
       await app.close()
       assert.deepEqual(readRouterOptions(app), { ...AS_FASTIFY_COMES, caseSensitive, ignoreTrailingSlash })
     })
