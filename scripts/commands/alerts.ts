@@ -5,10 +5,13 @@ import { analyticsFor } from '../../src/plugin/analytics.js'
 import type { Analytics } from '../../src/plugin/analytics-interface.js'
 import type { Incident } from '../../src/reports/incidents/incident.js'
 import type { Offender } from '../../src/reports/ranking.js'
-import type { CommandContext, CommandResult } from './support/command.js'
+import type { ReportWindow, TimeRange } from '../../src/reports/report-window.js'
+import { rangeText } from '../../src/staff/dashboard/time-range.js'
+import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
+import { parseRange, type RangeOptions, rangeJson } from './support/option-values.js'
 
-interface AlertsOptions extends DatabaseOptions {
+interface AlertsOptions extends DatabaseOptions, RangeOptions {
   readonly threshold?: number | undefined
   readonly days: number
   readonly dryRun?: true | undefined
@@ -21,6 +24,10 @@ const MAX_LINES = 100
 export async function run(options: AlertsOptions, context: CommandContext): Promise<CommandResult> {
   const settings = commandSettings(options, context)
   const { days, dryRun, incidents, threshold = settings.alerts.threshold } = options
+  const range = parseRange({ since: options.since, until: options.until }, settings.clock.now())
+  if (range !== undefined && !dryRun) {
+    throw new UsageError('--since and --until go with --dry-run: alerts that are sent tell of the present')
+  }
   if (threshold === undefined && !incidents) return disabled()
   return withExistingDatabase(settings, context, ({ database }) => {
     const { emails, webhook } = settings.alerts
@@ -29,19 +36,22 @@ export async function run(options: AlertsOptions, context: CommandContext): Prom
     const log = { error: (_details: object, message: string) => failures.push(message) }
     const analytics = analyticsFor(database, settings.clock, { settings: settings.alerts, log })
     if (threshold === undefined || incidents) {
-      return dryRun ? listIncidents(analytics) : tellIncidents(analytics, isConfigured, failures)
+      return dryRun ? listIncidents(analytics, range) : tellIncidents(analytics, isConfigured, failures)
     }
     return dryRun
-      ? listOffenders(analytics, threshold, days)
+      ? listOffenders(analytics, threshold, range ?? { days })
       : sendAlerts(analytics, threshold, days, isConfigured, failures)
   })
 }
 
-async function listIncidents(analytics: Analytics): Promise<CommandResult> {
-  const incidents = await analytics.getIncidents()
+async function listIncidents(analytics: Analytics, range: TimeRange | undefined): Promise<CommandResult> {
+  const incidents = await analytics.getIncidents(range)
   return {
     json: { incidents, channels: {}, dry_run: true },
-    lines: [`${incidentCount(incidents)} in the last day:`, ...incidents.map(incidentLine)],
+    lines: [
+      `${incidentCount(incidents)} ${range === undefined ? 'in the last day' : rangeText(range)}:`,
+      ...incidents.map(incidentLine),
+    ],
   }
 }
 
@@ -79,11 +89,19 @@ function disabled(): CommandResult {
   }
 }
 
-async function listOffenders(analytics: Analytics, threshold: number, days: number): Promise<CommandResult> {
-  const offenders = await analytics.findAlertableOffenders({ threshold, days, limit: MAX_ALERTED })
+async function listOffenders(analytics: Analytics, threshold: number, window: ReportWindow): Promise<CommandResult> {
+  const offenders = await analytics.findAlertableOffenders({ threshold, ...window, limit: MAX_ALERTED })
+  const words = window.since === undefined ? `in ${window.days} day(s)` : rangeText(window)
   return {
-    json: { enabled: true, threshold, days, offenders, channels: {}, dry_run: true },
-    lines: [`${offenders.length} offender(s) >= ${threshold} blocked in ${days} day(s):`, ...offenderLines(offenders)],
+    json: {
+      enabled: true,
+      threshold,
+      ...(window.since === undefined ? { days: window.days } : rangeJson(window)),
+      offenders,
+      channels: {},
+      dry_run: true,
+    },
+    lines: [`${offenders.length} offender(s) >= ${threshold} blocked ${words}:`, ...offenderLines(offenders)],
   }
 }
 

@@ -1,23 +1,11 @@
-import { fastify } from 'fastify'
-import { databaseFor } from '../../src/database/database.js'
-import { DEFAULT_DATABASE_URL } from '../../src/database/database-url.js'
 import { errorMessage, InvalidSettingError } from '../../src/ground/errors.js'
 import type { ExplainedLimit, Explanation } from '../../src/http/explain/explain.js'
-import { RedisStore } from '../../src/limiter/stores/redis/redis-store.js'
-import { needsDatabase } from '../../src/plugin/database-start.js'
-import { registerWithSettings } from '../../src/plugin/plugin.js'
 import { variableFor } from '../../src/plugin/settings/environment.js'
-import type { Settings } from '../../src/plugin/settings/resolve.js'
 import { explanationSentence } from '../../src/staff/dashboard/explain-page.js'
 import { formatCount, visible } from '../../src/staff/dashboard/format.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
-import {
-  commandSettings,
-  type DatabaseOptions,
-  missingFile,
-  warnOfNewFile,
-  withEnvironmentFile,
-} from './support/open-database.js'
+import { commandSettings, type DatabaseOptions } from './support/open-database.js'
+import { withLimiter, withRules } from './support/open-limiter.js'
 import { tableLines } from './support/terminal.js'
 
 interface ExplainCommandOptions extends DatabaseOptions {
@@ -35,10 +23,12 @@ export async function run(options: ExplainCommandOptions, context: CommandContex
   const serverSettings = commandSettings(options, context)
   const { path, ip, user } = options
   const method = options.method.toUpperCase()
-  const { database: url = DEFAULT_DATABASE_URL } = serverSettings
-  const settings = { ...serverSettings, useDynamicRules: readsRules(serverSettings, url, context) }
-  if (needsDatabase(settings) && typeof url === 'string') warnOfNewFile({ url }, context.stderr)
-  const explanation = await explain(settings, { method, path, ip, user })
+  const settings = withRules(serverSettings, context)
+  const explanation = await withLimiter(settings, context, ({ smartRateLimit }) =>
+    smartRateLimit.explain({ method, path, ip, user }).catch((error: unknown) => {
+      throw error instanceof InvalidSettingError ? new UsageError(errorMessage(error)) : error
+    }),
+  )
   const notes = [OF_THE_APP, ...(settings.middleware.backend === 'memory' ? [OF_A_PROCESS] : [])]
   return {
     json: { ...explanation, notes: settings.useDynamicRules ? notes : [WITHOUT_RULES, ...notes] },
@@ -53,42 +43,6 @@ export async function run(options: ExplainCommandOptions, context: CommandContex
       'Mind:',
       ...notes.map((note) => `  ${note}`),
     ],
-  }
-}
-
-/**
- * Returns whether rules and overrides are read: unless the variable says otherwise, wherever there is a database. Shells
- * often lack the app's variables, and who asks means what is in force.
- */
-function readsRules({ useDynamicRules }: Settings, url: Settings['database'], { env }: CommandContext): boolean {
-  const isGiven = Boolean(withEnvironmentFile(env)[variableFor('useDynamicRules')])
-  return isGiven || typeof url !== 'string' || missingFile({ url }) !== undefined ? useDynamicRules : true
-}
-
-/** Asks an app without routes, which logs no events and runs no jobs. */
-async function explain(
-  settings: Settings,
-  request: Pick<ExplainCommandOptions, 'method' | 'path' | 'ip' | 'user'>,
-): Promise<Explanation> {
-  const app = fastify()
-  try {
-    await registerWithSettings(app, {
-      ...settings,
-      logEvents: false,
-      eventSpool: undefined,
-      schedule: undefined,
-      metrics: undefined,
-    })
-    await app.ready()
-    const { client, store } = app.smartRateLimit
-    // The server's fallback would answer without a database, as if the client had used nothing.
-    if (needsDatabase(settings)) await databaseFor(client).requireMigrations()
-    if (store instanceof RedisStore) await store.ready()
-    return await app.smartRateLimit.explain(request).catch((error: unknown) => {
-      throw error instanceof InvalidSettingError ? new UsageError(errorMessage(error)) : error
-    })
-  } finally {
-    await app.close()
   }
 }
 

@@ -5,7 +5,7 @@ import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 import { variableFor } from '../../src/plugin/settings/environment.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { Command, Help, Option } from './support/commander.js'
-import { batchSize, define, defineOnDatabase } from './support/define.js'
+import { batchSize, define, defineOnDatabase, since, until } from './support/define.js'
 import { integer } from './support/option-values.js'
 
 /** The largest integer of the databases' `integer` columns: practically no limit. */
@@ -72,6 +72,8 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
       integer('refused requests', 1, MAX_INTEGER),
     )
     .option('--days <int>', 'how far back to look', integer('days', 1, MAX_DAYS), 1)
+    .addOption(since(['days']))
+    .addOption(until(['days']))
     .addOption(new Option('--incidents', 'tell of incidents instead of keys').conflicts(['threshold', 'days']))
     .option('--dry-run', 'list the offenders or incidents, send nothing')
     .action((options, command) => perform(command, import('./alerts.js'), options))
@@ -88,6 +90,30 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     .option('--dry-run', 'print what would be deleted, delete nothing')
     .option('--verbose', 'also print how many were found')
     .action((options, command) => perform(command, import('./cleanup.js'), options))
+
+  const counters = program
+    .command('counters')
+    .summary('Let a client begin anew: reset')
+    .description('The counters of clients.')
+
+  defineOnDatabase(counters, 'reset', {
+    summary: 'Reset all counters of a client',
+    about: [
+      'Forgets what a client has used of the default limit, of prefixes, rules and overrides. All servers obey within two seconds. Overrides, bans and events stay.',
+      "It knows the rules of the database and the settings of the environment. Counters of limits in the app's own code (limit(), config of routes) are known only to the app: see counters.html of its dashboard, or POST counters/reset of its API.",
+    ],
+    example: 'ratelimit counters reset user:1007',
+    settings: ['enabled', 'useDynamicRules', 'middleware', 'redis', 'namespace', 'ipv6Subnet', 'privacy', 'hashSecret'],
+  })
+    .argument('<client>', 'an address, with or without ip: before it, or user:<id>')
+    .action((client, options, command) =>
+      perform(
+        command,
+        import('./counters.js').then(({ reset: run }) => ({ run })),
+        client,
+        options,
+      ),
+    )
 
   defineOnDatabase(program, 'erase', {
     summary: 'Delete what is stored of one client',
@@ -362,6 +388,8 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     example: 'ratelimit top --within 15m --follow',
   })
     .option('--within <time>', 'how far back to look: 15m, 1h, 7d', '1h')
+    .addOption(since(['within']))
+    .addOption(until(['within']))
     .addOption(
       new Option('--by <measure>', 'the order: by refused and denied requests, or by all')
         .choices(['refused', 'requests'])

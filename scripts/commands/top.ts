@@ -1,13 +1,15 @@
 import { DAY_MS, SECOND_MS } from '../../src/ground/time/clock.js'
 import { createReportRunner } from '../../src/reports/report.js'
+import type { TimeRange } from '../../src/reports/report-window.js'
 import { type TopClient, topClients } from '../../src/reports/top-clients.js'
+import { rangeText } from '../../src/staff/dashboard/time-range.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withDatabaseToRead } from './support/open-database.js'
-import { parseLength } from './support/option-values.js'
+import { parseLength, parseRange, type RangeOptions, rangeJson } from './support/option-values.js'
 import { follow } from './support/progress.js'
 import { printLine } from './support/terminal.js'
 
-interface TopOptions extends DatabaseOptions {
+interface TopOptions extends DatabaseOptions, RangeOptions {
   readonly within: string
   readonly by: 'refused' | 'requests'
   readonly limit: number
@@ -24,11 +26,12 @@ const HEADINGS = ['CLIENT', 'REQUESTS', 'OVER LIMIT', 'WOULD BE', 'DENIED', 'POL
 export async function run(options: TopOptions, context: CommandContext): Promise<CommandResult> {
   const { within, by, limit } = options
   const { stdout } = context
-  const days = parseLength('--within', within) / DAY_MS
   const settings = commandSettings(options, context)
+  const range = parseRange({ since: options.since, until: options.until }, settings.clock.now())
+  const window = range ?? { days: parseLength('--within', within) / DAY_MS }
   return withDatabaseToRead(settings, async ({ database }) => {
     const runReport = createReportRunner(database, settings.clock)
-    const read = async () => toResult(within, await runReport(topClients({ days, by, limit })))
+    const read = async () => toResult(range ?? within, await runReport(topClients({ ...window, by, limit })))
     if (!options.follow) return read()
     await follow(context.signal, PAUSE_MS, async () => {
       const { json, lines } = await read()
@@ -39,7 +42,7 @@ export async function run(options: TopOptions, context: CommandContext): Promise
   })
 }
 
-function toResult(within: string, clients: readonly TopClient[]) {
+function toResult(window: TimeRange | string, clients: readonly TopClient[]) {
   const rows = [HEADINGS, ...clients.map(toCells)]
   const widths = HEADINGS.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
   const table = rows.map((row) =>
@@ -50,7 +53,9 @@ function toResult(within: string, clients: readonly TopClient[]) {
       .join('  ')
       .trimEnd(),
   )
-  return { json: { within, clients }, lines: clients.length === 0 ? [`No request within ${within}.`] : table }
+  const words = typeof window === 'string' ? `within ${window}` : rangeText(window)
+  const json = typeof window === 'string' ? { within: window } : rangeJson(window)
+  return { json: { ...json, clients }, lines: clients.length === 0 ? [`No request ${words}.`] : table }
 }
 
 function isNumeric(column: number): boolean {

@@ -188,6 +188,16 @@ const CASES: readonly Case[] = [
   ['GET', `/reports/traffic?path=${NUL}&rule=${NUL}`, {}, 400, { path: /has a NUL/, rule: /has a NUL/ }],
   ['GET', '/reports/offender', {}, 400, { key: /is required/ }],
   ['GET', '/reports/summary?days=0', {}, 400, { days: /must be > 0/ }],
+  ...['summary', 'offenders', 'rule-hits', 'clients', 'traffic', 'offender?key=a', 'client?client=user:1'].flatMap(
+    (report): Case[] => {
+      const start = `/reports/${report}${report.includes('?') ? '&' : '?'}`
+      return [
+        ['GET', `${start}days=2&since=2027-01-31T12:00:00Z`, {}, 400, { since: /"days" and "since" are both set/ }],
+        ['GET', `${start}until=2027-01-31T12:00:00Z`, {}, 400, { since: /"until" is set without "since"/ }],
+        ['GET', `${start}since=2h`, {}, 400, { since: /give one such as 2027-01-31T12:00:00Z/ }],
+      ]
+    },
+  ),
   ['GET', '/reports/summary?days=NaN', {}, 400, { days: /must be number/ }],
   ['GET', '/reports/clients?by=name', {}, 400, { by: /must be one of refused, requests/ }],
   ['POST', '/explain', { json: { path: 'login' } }, 400, { path: /^is "login": give a path such as \/login$/ }],
@@ -202,7 +212,16 @@ const CASES: readonly Case[] = [
   ['POST', '/explain', { json: { path: '/', user: { name: 'x' } } }, 400],
   ['POST', '/counters/reset', { json: { key: '' } }, 400, { key: /./ }],
   ['POST', '/counters/reset', { json: { key: 'user:\0\ud800' } }, 204],
-  ['POST', '/counters/reset', { json: { key: 'user:7', keys: [] } }, 400, { keys: /does not exist: known are key/ }],
+  [
+    'POST',
+    '/counters/reset',
+    { json: { key: 'user:7', keys: [] } },
+    400,
+    { keys: /does not exist: known are client, key/ },
+  ],
+  ['POST', '/counters/reset', { json: {} }, 400, { client: /is required/ }],
+  ['POST', '/counters/reset', { json: { key: 'a', client: 'user:7' } }, 400, { client: /with "key"/ }],
+  ['POST', '/counters/reset', { json: { client: 'nobody' } }, 400, { client: /is not a client/ }],
 ]
 
 /** Positions that no page ends at, in cursors whose checksums are right. */

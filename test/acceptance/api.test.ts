@@ -235,7 +235,7 @@ forEachDatabase((provider) => {
   })
 
   test('events, reports, previews, explanations and counters are those of the app', async (t) => {
-    const { viewer, operator, admin, request, app } = await start(t, provider)
+    const { viewer, operator, admin, request, app, clock } = await start(t, provider)
     await admin.PUT('/rules/{name}', {
       params: { path: { name: 'api' } },
       body: { pathPattern: '^/api/', rate: '2/m' },
@@ -279,6 +279,15 @@ forEachDatabase((provider) => {
       4,
     )
 
+    const since = new Date(clock.now() - 3_600_000).toISOString()
+    const lastHour = { params: { query: { since } } }
+    assert.deepEqual((await viewer.GET('/reports/summary', lastHour)).data?.total, summary.data?.total)
+    const before = { params: { query: { since: '2020-01-01T00:00:00Z', until: '2020-01-01T06:00:00Z' } } }
+    assert.equal((await viewer.GET('/reports/summary', before)).data?.total, 0)
+    assert.equal((await viewer.GET('/reports/summary', before)).data?.days, 0.25)
+    assert.deepEqual((await viewer.GET('/reports/clients', before)).data?.clients, [])
+    assert.equal((await viewer.GET('/reports/traffic', before)).data?.days, 0.25)
+
     const candidate = { name: 'try', pathPattern: '^/', rate: '1/m', priority: 9 }
     const preview = await viewer.POST('/rules/preview', { body: { rule: candidate, hours: 2 } })
     assert.deepEqual(preview.data, await rules.preview(candidate, { hours: 2 }))
@@ -287,6 +296,11 @@ forEachDatabase((provider) => {
     assert.deepEqual(explained.data, await explain(trial))
     assert.equal(explained.data?.limits.find(({ policy }) => policy === 'api')?.remaining, 0)
     assert.equal((await operator.POST('/counters/reset', { body: { key } })).response.status, 204)
+    assert.equal((await request('/api/orders', { from: '203.0.113.7' })).status, 200)
+    assert.equal((await request('/api/orders', { from: '203.0.113.7' })).status, 200)
+    assert.equal((await request('/api/orders', { from: '203.0.113.7' })).status, 429)
+    // All counters of the client, by a bare address.
+    assert.equal((await operator.POST('/counters/reset', { body: { client: '203.0.113.7' } })).response.status, 204)
     assert.equal((await request('/api/orders', { from: '203.0.113.7' })).status, 200)
     const health = await viewer.GET('/health')
     assert.deepEqual([health.data?.ok, health.data?.ready], [true, true])

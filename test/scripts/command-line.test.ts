@@ -135,6 +135,7 @@ describe('ratelimit', () => {
     'rules import': [['-', '--keep'], '{"version":1,"rules":[]}'],
     'token create': [['--name', 'ci', '--role', 'viewer']],
     'token revoke': [['ci']],
+    'counters reset': [['user:7']],
   }
   // Tail prints an object for each event.
   for (const name of COMMANDS.filter((each) => each !== 'tail')) {

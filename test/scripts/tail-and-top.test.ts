@@ -112,8 +112,17 @@ forEachDatabase((_provider, open) => {
     assert.match(await top('--by', 'requests'), /\nip:192\.0\.2\.1 +5 +0 +0 +0 {2}default\nip:203/)
     const { clients } = JSON.parse(await top('--json', '--within', '1d'))
     assert.deepEqual([clients[0].client, clients[0].requests], ['ip:203.0.113.7', 3])
+    const ranged = JSON.parse(await top('--json', '--by', 'requests', '--since', '3h', '--until', '1h'))
+    assert.deepEqual([ranged.clients[0].client, ranged.clients[0].requests], ['ip:203.0.113.7', 1])
+    assert.equal(
+      await top('--since', '2020-01-01 14:00', '--until', '15:00'),
+      'No request 2020-01-01 14:00–15:00 UTC.\n',
+    )
     for (const [args, says] of [
       [['--within', 'often'], /^ratelimit top: --within is "often": give 30m, 2h or 7d/],
+      [['--within', '1h', '--since', '2h'], /'--since <time>' cannot be used with option '--within <time>'/],
+      [['--until', '14:00'], /^ratelimit top: --since is missing: write when the range begins: /],
+      [['--since', 'often'], /^ratelimit top: --since is "often": write it as 2026-11-24 14:00, 14:00, or 2h/],
       [['--by', 'name'], /Allowed choices are refused, requests/],
     ] as const) {
       const { status, stderr } = await ratelimit(['top', ...args], { env })

@@ -3,6 +3,7 @@ import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { MAX_BATCH_SIZE } from '../../../src/database/batches.js'
 import { environmentHelp, variableFor } from '../../../src/plugin/settings/environment.js'
 import type { RateLimitOptions } from '../../../src/plugin/settings/options.js'
+import { HOW_TO } from '../../../src/staff/dashboard/time-range.js'
 import { Option } from './commander.js'
 import { integer } from './option-values.js'
 
@@ -49,6 +50,16 @@ export function defineOnDatabase(parent: CommandUnknownOpts, name: string, descr
     '--schema <name>',
     `PostgreSQL schema of the tables (default: ${variableFor('schema')})`,
   )
+}
+
+/** Creates the option of the beginning of a range, which replaces the window of another option. */
+export function since(conflicting: readonly string[]) {
+  return new Option('--since <time>', `beginning of a range instead, in UTC: ${HOW_TO}`).conflicts([...conflicting])
+}
+
+/** Creates the option of the end of a range. */
+export function until(conflicting: readonly string[]) {
+  return new Option('--until <time>', 'end of the range (default: now)').conflicts([...conflicting])
 }
 
 /** Creates the option of commands that delete. */

@@ -1,4 +1,6 @@
 import { parseLength as parseMs } from '../../../src/limiter/rate.js'
+import type { TimeRange } from '../../../src/reports/report-window.js'
+import { readRange } from '../../../src/staff/dashboard/time-range.js'
 import { UsageError } from './command.js'
 import { InvalidArgumentError } from './commander.js'
 
@@ -24,4 +26,29 @@ export function parseLength(option: string, text: string): number {
   const lengthMs = parseMs(text)
   if (lengthMs !== undefined) return lengthMs
   throw new UsageError(`${option} is ${JSON.stringify(text)}: give 30m, 2h or 7d, at most 366d`)
+}
+
+/** The options of a range, as typed. */
+export interface RangeOptions {
+  readonly since?: string | undefined
+  readonly until?: string | undefined
+}
+
+/**
+ * Parses the range of `--since` and `--until`, as the pages read it; undefined where neither is set.
+ *
+ * @throws UsageError naming the wrong option
+ */
+export function parseRange(options: RangeOptions, nowMs: number): TimeRange | undefined {
+  const typed = new Map(Object.entries(options))
+  const { range, typed: { problem } = {} } = readRange((name) => typed.get(name) ?? '', nowMs)
+  if (problem === undefined) return range
+  const text = typed.get(problem.field)
+  const subject = text === undefined ? `--${problem.field} is missing` : `--${problem.field} is ${JSON.stringify(text)}`
+  throw new UsageError(`${subject}: ${problem.text.charAt(0).toLowerCase()}${problem.text.slice(1, -1)}`)
+}
+
+/** Returns a range as JSON has it: moments, and null for an end that is still to come. */
+export function rangeJson({ since, until }: TimeRange): object {
+  return { since: new Date(since).toISOString(), until: until === undefined ? null : new Date(until).toISOString() }
 }

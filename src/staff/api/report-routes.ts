@@ -1,6 +1,7 @@
 import Type, { type TProperties, type TSchema } from 'typebox'
 import { readOverTime } from '../../reports/over-time.js'
 import { createReportRunner } from '../../reports/report.js'
+import { toWindow, windowDays } from '../../reports/report-window.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
 import { closed } from './entry-schemas.js'
 import { Moment, parseBound } from './moments.js'
@@ -17,10 +18,18 @@ import {
 } from './report-schemas.js'
 
 const MAX_DAYS = 36_500
-const Days = (normally: number) =>
-  Type.Optional(
-    Type.Number({ exclusiveMinimum: 0, maximum: MAX_DAYS, default: normally, description: 'The last so many days.' }),
-  )
+const windowParameters = (normalDays: number) => ({
+  days: Type.Optional(
+    Type.Number({
+      exclusiveMinimum: 0,
+      maximum: MAX_DAYS,
+      default: normalDays,
+      description: 'The last so many days. Not together with `since`.',
+    }),
+  ),
+  since: Moment('Only from this moment on: 2027-01-31T12:00:00Z.'),
+  until: Moment('Only before this moment; now unless given. Only together with `since`.'),
+})
 const Limit = (normally: number) =>
   Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: normally, description: 'The most rows.' }))
 const Recent = Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 50, description: 'The most events.' }))
@@ -31,48 +40,51 @@ export function addReportRoutes(app: ApiScope, { internals, limits: { analytics 
   const read = createReportRunner(database, clock, switches.logEvents === 'blocked', privacy)
   app.get(
     '/reports/summary',
-    report('getSummary', 'Sum up the requests', SummarySchema, { days: Days(1) }),
-    async ({ query }) => analytics.getTrafficSummary(query),
+    report('getSummary', 'Sum up the requests', SummarySchema, { ...windowParameters(1) }),
+    async ({ query }) => analytics.getTrafficSummary(await withWindow(query, 1)),
   )
   app.get(
     '/reports/offenders',
     report('listOffenders', 'List the keys with the most refusals', OffendersSchema, {
-      days: Days(7),
+      ...windowParameters(7),
       limit: Limit(100),
     }),
-    async ({ query }) => ({ offenders: await analytics.getTopOffenders(query) }),
+    async ({ query }) => ({ offenders: await analytics.getTopOffenders(await withWindow(query, 7)) }),
   )
   app.get(
     '/reports/rule-hits',
-    report('listRuleHits', 'Count how often each rule decided', RuleHitsSchema, { days: Days(7), limit: Limit(50) }),
-    async ({ query }) => ({ rule_hits: await analytics.getRuleHitCounts(query) }),
+    report('listRuleHits', 'Count how often each rule decided', RuleHitsSchema, {
+      ...windowParameters(7),
+      limit: Limit(50),
+    }),
+    async ({ query }) => ({ rule_hits: await analytics.getRuleHitCounts(await withWindow(query, 7)) }),
   )
   app.get(
     '/reports/offender',
     report('getOffender', 'Report on one key', OffenderSchema, {
       key: Text('The key, as in the log.'),
-      days: Days(7),
+      ...windowParameters(7),
       recent: Recent,
     }),
-    async ({ query }) => analytics.getOffenderDetail(query),
+    async ({ query }) => analytics.getOffenderDetail(await withWindow(query, 7)),
   )
   app.get(
     '/reports/clients',
     report('listClients', 'List the clients with the most refusals, or requests', ClientsSchema, {
-      days: Days(7),
+      ...windowParameters(7),
       limit: Limit(100),
       by: Type.Optional(Type.Enum(['refused', 'requests'], { default: 'refused' })),
     }),
-    async ({ query }) => ({ clients: await analytics.getTopClients(query) }),
+    async ({ query }) => ({ clients: await analytics.getTopClients(await withWindow(query, 7)) }),
   )
   app.get(
     '/reports/client',
     report('getClient', 'Report on one client, over all rules', ClientSchema, {
       client: Text('ip:203.0.113.7 or user:7.'),
-      days: Days(7),
+      ...windowParameters(7),
       recent: Recent,
     }),
-    async ({ query }) => analytics.getClient(query),
+    async ({ query }) => analytics.getClient(await withWindow(query, 7)),
   )
   app.get(
     '/reports/incidents',
@@ -88,15 +100,37 @@ export function addReportRoutes(app: ApiScope, { internals, limits: { analytics 
   app.get(
     '/reports/traffic',
     report('getTraffic', 'Show the requests over time', TrafficSchema, {
-      days: Days(7),
+      ...windowParameters(7),
       rule: Type.Optional(Type.String({ maxLength: 100, description: 'Only decided by this rule; empty for none.' })),
       path: Type.Optional(Type.String({ maxLength: 500, description: 'Only of paths that begin so.' })),
       method: Type.Optional(Type.String({ maxLength: 10, description: 'Only of this method.' })),
     }),
-    async ({ query: { days = 7, ...filter } }) => {
-      return { days, ...(await read((snapshot) => readOverTime(snapshot, { days }, filter))) }
+    async ({ query }) => {
+      const { days, since, until, ...filter } = query
+      const window = await requestedWindow({ days, since, until }, 7)
+      return read(async (snapshot) => ({
+        days: windowDays(window, snapshot.nowMs),
+        ...(await readOverTime(snapshot, window, filter)),
+      }))
     },
   )
+}
+
+interface WindowQuery {
+  readonly days?: number | undefined
+  readonly since?: string | undefined
+  readonly until?: string | undefined
+}
+
+/** Returns a query with its window as the reports take it. */
+async function withWindow<Query extends WindowQuery>({ days, since, until, ...query }: Query, normalDays: number) {
+  return { ...query, ...(await requestedWindow({ days, since, until }, normalDays)) }
+}
+
+/** @throws InvalidInputError for `days` and `since` together, and for a range that ends before it begins */
+function requestedWindow({ days, since, until }: WindowQuery, normalDays: number) {
+  const options = { days, since: parseBound(since), until: parseBound(until) }
+  return asInput(async () => toWindow(options, normalDays), 'query', 'since')
 }
 
 /** Returns the options of the route of a report. */

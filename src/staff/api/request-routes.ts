@@ -1,10 +1,12 @@
-import Type from 'typebox'
+import Type, { type Static } from 'typebox'
 import { isStaffCounter } from '../../clients/counter.js'
+import { MAX_CLIENT_LENGTH } from '../../clients/override-client.js'
 import { MAX_KEY_LENGTH } from '../../ground/storable.js'
+import { readCountedClient } from '../shell/counted-client.js'
 import { ActionDeniedError } from '../shell/staff-errors.js'
 import { type ApiContext, type ApiScope, actorOf, answer, operation } from './api-scope.js'
 import { closed } from './entry-schemas.js'
-import { asInput } from './problems.js'
+import { asInput, InvalidInputError } from './problems.js'
 import { ExplanationSchema, HealthSchema } from './report-schemas.js'
 import { streamRows } from './streamed-json.js'
 
@@ -23,11 +25,49 @@ const Trial = closed({
   ),
   headers: Type.Optional(Type.Record(Type.String(), Type.Union([Type.String(), Type.Array(Type.String())]))),
 })
-const Key = closed({
-  key: Type.String({ minLength: 1, maxLength: MAX_KEY_LENGTH, description: 'As in the log: ip:203.0.113.7.' }),
+const Counted = closed({
+  client: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: MAX_CLIENT_LENGTH,
+      description: 'All counters of this client: user:1007, or an address, with or without ip: before it.',
+    }),
+  ),
+  key: Type.Optional(
+    Type.String({
+      minLength: 1,
+      maxLength: MAX_KEY_LENGTH,
+      description: 'The counters of this key, as in the log: rule:api:203.0.113.7. Not together with `client`.',
+    }),
+  ),
 })
 
-export function addRequestRoutes(app: ApiScope, { limits, internals: { privacy } }: ApiContext): void {
+const NO_CLIENT =
+  'is not a client whose counters can be found: give ip:203.0.113.7 or user:<id>, or a key of the log as "key"'
+
+function wrongCounted(field: string, detail: string): InvalidInputError {
+  return new InvalidInputError([{ in: 'body', field, detail }])
+}
+
+export function addRequestRoutes(app: ApiScope, { limits, internals }: ApiContext): void {
+  const { privacy } = internals
+
+  /** @returns what was reset, as the log of the app names it */
+  async function reset({ client, key }: Static<typeof Counted>): Promise<string> {
+    if (client !== undefined && key !== undefined) throw wrongCounted('client', 'is given with "key": give one of them')
+    if (client !== undefined) {
+      const counted = readCountedClient(client, privacy)
+      if (counted === undefined) throw wrongCounted('client', NO_CLIENT)
+      await internals.resetCounters(internals.clientCounters(counted))
+      return privacy?.toCounted(counted) ?? counted
+    }
+    if (key === undefined) throw wrongCounted('client', 'is required: give the client, or a key of the log as "key"')
+    if (isStaffCounter(key))
+      throw new ActionDeniedError('The limits of the staff pages and of the API cannot be reset here.')
+    await asInput(() => limits.reset(key))
+    return privacy?.toCounted(key) ?? key
+  }
+
   app.post(
     '/explain',
     operation('requests', 'explainRequest', 'read', 'Explain a request', {
@@ -44,19 +84,13 @@ export function addRequestRoutes(app: ApiScope, { limits, internals: { privacy }
     '/counters/reset',
     operation('requests', 'resetCounters', 'resetCounters', 'Reset the counters of a client', {
       description: 'Every process obeys within two seconds.',
-      body: Key,
+      body: Counted,
       response: { 204: answer('They are reset.') },
     }),
     async (request, reply) => {
-      const { key } = request.body
-      if (isStaffCounter(key))
-        throw new ActionDeniedError('The limits of the staff pages and of the API cannot be reset here.')
-      await asInput(() => limits.reset(key))
+      const key = await reset(request.body)
       // The history is of rules and overrides.
-      request.log.info(
-        { key: privacy?.toCounted(key) ?? key, actor: actorOf(request) },
-        'Counters were reset through the API of the rate limiter',
-      )
+      request.log.info({ key, actor: actorOf(request) }, 'Counters were reset through the API of the rate limiter')
       reply.code(204)
     },
   )

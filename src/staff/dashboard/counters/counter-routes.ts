@@ -2,13 +2,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { DEFAULT_LIMIT, isStaffCounter, ruleLimitName } from '../../../clients/counter.js'
 import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
+import { readCountedClient } from '../../shell/counted-client.js'
 import { leadOn, type Notice, takeNotice } from '../../shell/notice-cookie.js'
 import { lastParameter } from '../../shell/request-query.js'
 import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
 import { actorWith, requireActor } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
-import { overrideClientFor, usualClient } from '../client-offer.js'
 import { formatCount, visible } from '../format.js'
 import { clientHref } from '../links.js'
 import type { PageRoutes } from '../page-routes.js'
@@ -27,7 +27,7 @@ export function registerCounterRoutes({ app, internals, pages }: PageRoutes): vo
   async function showCounters(request: FastifyRequest, reply: FastifyReply) {
     const text = storable(lastParameter(request, 'q').trim(), MAX_KEY_LENGTH)
     const after = storable(lastParameter(request, 'after'), MAX_KEY_LENGTH)
-    const client = clientOf(text)
+    const client = readCountedClient(text, privacy)
     const found =
       tables === undefined ? [] : await fromDatabase(tables.find({ ...toSearch(text), after, limit: PAGE_SIZE + 1 }))
     const counters = found
@@ -55,7 +55,7 @@ export function registerCounterRoutes({ app, internals, pages }: PageRoutes): vo
 
   /** Finds the counters of a client by their names, and for another text those that begin with it. */
   function toSearch(text: string) {
-    const client = clientOf(text)
+    const client = readCountedClient(text, privacy)
     if (client !== undefined) {
       const counted = privacy?.toCounted(client) ?? client
       // Clients of several kinds have their further parts behind a bar.
@@ -64,15 +64,9 @@ export function registerCounterRoutes({ app, internals, pages }: PageRoutes): vo
     return { names: [], prefixes: text === '' ? [''] : [text, ruleLimitName(text), `${DEFAULT_LIMIT}|${text}`] }
   }
 
-  /** Returns the client that a text spells, a bare address too; undefined for another text. */
-  function clientOf(text: string): string | undefined {
-    const client = [text, `ip:${text}`].map(usualClient).find((each) => overrideClientFor(each) === each)
-    return client !== undefined && privacy?.isShortened(client) ? undefined : client
-  }
-
   async function takeForm(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
     const form = request.body ?? new URLSearchParams()
-    const client = clientOf(form.get('client') ?? '')
+    const client = readCountedClient(form.get('client') ?? '', privacy)
     const notice = await actAs(request, RIGHT, () =>
       client === undefined ? resetTicked(request, form.getAll('key')) : resetClient(request, client),
     )
