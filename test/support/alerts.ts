@@ -7,13 +7,13 @@ import { type FakeClock, fakeClock } from './clock.js'
 import { openTestDatabase, type TestDatabase } from './databases.js'
 import { logEvents } from './events.js'
 
-/** Nothing a test has to wait for is as long as in real life. */
+/** The times that a test has to wait for are shorter than in real life. */
 export const SHORT_TIMES: AlertTimes = { webhookTimeoutMs: 250, webhookRetryMs: 5, emailTimeoutMs: 400 }
 
 export interface AlertRun {
   readonly clock: FakeClock
   readonly database: TestDatabase
-  /** What was logged. */
+  /** The lines that were logged. */
   readonly log: { readonly details: object; readonly message: string }[]
   /** The reports of a process of its own, with these settings. */
   analytics(options: AlertSettingOptions, times?: Partial<AlertTimes>): ReturnType<typeof analyticsFor>

@@ -22,7 +22,7 @@ interface ApiAppOptions {
 export interface JsonRequest extends Omit<RequestOptions, 'body'> {
   readonly json?: unknown
   readonly body?: string
-  /** Whose token it carries; none unless given. */
+  /** The role whose token it carries; none unless given. */
   readonly as?: StaffRole | undefined
 }
 

@@ -8,7 +8,7 @@ import { atEnd } from './at-end.js'
 const EXECUTABLE = process.env.CHROMIUM ?? '/usr/bin/chromium'
 /** A name of this machine that browsers do not take for it: to them its plain http is any other, without `Sec-Fetch-Site`. */
 export const PLAIN_HOST = 'panel.test'
-/** Nothing of it calls home. */
+/** The arguments keep it from calling home. */
 const ARGUMENTS = [
   `--host-resolver-rules=MAP ${PLAIN_HOST} 127.0.0.1, MAP *.${PLAIN_HOST} 127.0.0.1`,
   '--no-sandbox',
@@ -26,7 +26,9 @@ const RULES = ['wcag2a', 'wcag2aa', 'wcag21a', 'wcag21aa', 'wcag22aa', 'best-pra
 /** Half the size of what the package exports. */
 const AXE = readFileSync(fileURLToPath(import.meta.resolve('axe-core/axe.min.js')), 'utf8')
 
-/** Why Chromium is left out, or `false`. Continuous integration never leaves it out: there its tests fail. */
+/**
+ * The reason why Chromium is left out, or `false`. Continuous integration never leaves it out: there its tests fail.
+ */
 const chromiumMissing =
   process.env.CI !== undefined || existsSync(EXECUTABLE) ? false : `no Chromium at ${EXECUTABLE} (CHROMIUM)`
 
@@ -71,7 +73,7 @@ export async function openPage(t: TestContext, { viewport = VIEWPORT, ...options
   return { page, complaints: complaintsOf(page) }
 }
 
-/** The same for a test that sets the browser's clock, which a page keeps. The end of the test closes it. */
+/** Opens a page for a test that sets the browser's clock, which a page keeps. The end of the test closes it. */
 export async function openClockedPage(t: TestContext, options: BrowserContextOptions = {}) {
   const page = await newPage(options)
   atEnd(t, () => page.context().close())
@@ -93,7 +95,7 @@ function complaintsOf(page: Page): string[] {
 
 // Scripts for the page are texts: its types, the DOM's, are none of this program's.
 
-/** What axe-core finds fault with, by WCAG 2.2 AA and its own best practices: the rule, and where. */
+/** Returns the faults that axe-core finds, by WCAG 2.2 AA and its own best practices: the rule, and where. */
 export async function findFaults(page: Page): Promise<string[]> {
   if (!(await page.evaluate<boolean>("'axe' in window"))) await page.evaluate(AXE)
   return page.evaluate<string[]>(`
@@ -102,7 +104,7 @@ export async function findFaults(page: Page): Promise<string[]> {
     )`)
 }
 
-/** How wide the page is, in CSS pixels: more than the window means that it scrolls sideways. */
+/** Returns the width of the page, in CSS pixels: more than the window means that it scrolls sideways. */
 export function widthOf(page: Page): Promise<number> {
   return page.evaluate<number>('document.scrollingElement.scrollWidth')
 }

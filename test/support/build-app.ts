@@ -15,7 +15,7 @@ export interface LogLine {
   readonly time: number
   readonly msg: string
   readonly err?: { readonly message: string }
-  /** What `err` says on the first line about it. */
+  /** The first line of what `err` says about it. */
   readonly cause?: string
 }
 
@@ -27,7 +27,7 @@ export interface TestApp {
   readonly origin: string
   readonly port: number
   readonly clock: FakeClock
-  /** What was logged at level `warn` or above. */
+  /** The lines that were logged at level `warn` or above. */
   readonly log: LogLine[]
   request(path: string, options?: RequestOptions): Promise<Answer>
   /** Asks the same so many times, one after the other, and answers the status codes. */
@@ -37,10 +37,10 @@ export interface TestApp {
 export interface AppOptions {
   readonly clock?: FakeClock
   readonly plugin?: RateLimitOptions
-  /** Where the events, rules and counters are; with `null` the counters are in memory. */
+  /** The database of the events, rules and counters; with `null` the counters are in memory. */
   readonly database: TestDatabase | null
   readonly fastify?: FastifyServerOptions
-  /** Where to listen unless the port is taken; by default anywhere. */
+  /** The port to listen on unless it is taken; by default any. */
   readonly port?: number
   /** Declares routes, after the plugin. */
   readonly routes?: (app: FastifyInstance) => void | Promise<void>

@@ -1,4 +1,4 @@
-/** What a browser does with the forms of a client's page, without one. */
+/** The forms of a client's page, sent as a browser does, without one. */
 import type { Answer, RequestOptions } from './http-client.js'
 import { cookieOf, DASHBOARD } from './staff-app.js'
 
@@ -26,7 +26,7 @@ export function withoutTimes(text: string): string {
 
 /** A page of a client, with what its forms would send. */
 export interface OpenedPage extends Answer {
-  /** Of the first form of an action; undefined where the page has none. */
+  /** Returns the fields of the first form of an action; undefined where the page has none. */
   fieldsOf(action: string): Readonly<Record<string, string>> | undefined
   /** The cookies that the browser holds now. */
   readonly cookie: string

@@ -19,7 +19,7 @@ interface ComparedWindow {
   readonly recount: EventsOf
   /** The time of the same length before it. */
   readonly recountBefore: EventsOf
-  /** What bars may count at all. */
+  /** The time from which bars may count at all. */
   readonly barsFromMs: number
   readonly barsToMs: number
 }

@@ -11,7 +11,7 @@ export interface GivenFacts {
   readonly query?: Readonly<Record<string, string>>
 }
 
-/** What a condition sees of a request that a test makes up. */
+/** The facts that a condition sees of a request that a test makes up. */
 export class TestFacts extends ConditionFacts {
   readonly #given: GivenFacts
 

@@ -4,7 +4,7 @@ import { openSqliteFile } from '../../src/database/sqlite-driver.js'
 export interface StatementCount {
   /** The statements that were run, on any connection of this process, Prisma's too. */
   readonly statements: string[]
-  /** Those that name a table. */
+  /** Returns the statements that name a table. */
   of(table: string): string[]
   stop(): void
 }

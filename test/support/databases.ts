@@ -19,7 +19,9 @@ export interface TestDatabase {
   close(): Promise<void>
 }
 
-/** Why PostgreSQL is left out, or `false`. Continuous integration never leaves it out: there its tests fail. */
+/**
+ * The reason why PostgreSQL is left out, or `false`. Continuous integration never leaves it out: there its tests fail.
+ */
 export const postgresqlMissing = process.env.CI === undefined ? await probePostgresql() : false
 
 /** Declares the same tests for SQLite and for PostgreSQL. */
@@ -52,7 +54,7 @@ async function createTemplate(): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'ratelimit-test-template-'))
   process.once('exit', () => rmSync(folder, { recursive: true, force: true }))
   const path = join(folder, 'template.db')
-  // It closes the file, which copies the write-ahead log into it.
+  // The migration closes the file, which copies the write-ahead log into it.
   await migrate({ database: `file:${path}` })
   return path
 }

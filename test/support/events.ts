@@ -34,7 +34,7 @@ export function tableOf(write: (batch: EventRows) => Promise<unknown>): EventTab
 
 export interface LoggedEvents {
   readonly key: string
-  /** What the key says, unless given. */
+  /** The client; that of the key unless given. */
   readonly client?: string
   readonly allowed?: number
   readonly blocked?: number

@@ -5,7 +5,7 @@ export async function figuresOf(registry: Registry): Promise<ReadonlyMap<string,
   return figuresIn(await registry.metrics())
 }
 
-/** The same of an exposition's text. */
+/** Returns the figures of an exposition's text. */
 export function figuresIn(text: string): ReadonlyMap<string, number> {
   const lines = text.split('\n').filter((line) => line !== '' && !line.startsWith('#'))
   return new Map(
@@ -16,7 +16,7 @@ export function figuresIn(text: string): ReadonlyMap<string, number> {
   )
 }
 
-/** How the exposition spells decisions. */
+/** Returns the name by which the exposition spells decisions. */
 export function decisions(rule: string, policy: string, outcome: string, algorithm = 'fixed_window'): string {
   return `ratelimit_decisions_total{rule="${rule}",policy="${policy}",outcome="${outcome}",algorithm="${algorithm}"}`
 }

@@ -12,7 +12,7 @@ export interface NewEvent {
 
 const OUTCOMES = { blocked: 'over_limit', would_block: 'over_limit' } as const
 
-/** As the event log writes them. */
+/** Inserts events as the event log writes them. */
 export async function insertEvents(database: Database, events: readonly NewEvent[]): Promise<void> {
   const rows = events.map(({ atMs, key, rule, path, method, outcome }) =>
     eventValues({

@@ -20,7 +20,7 @@ export interface MailServer {
 export interface MailServerOptions {
   /** Recipients that are refused. */
   readonly refuses?: readonly string[]
-  /** Who has to sign in; nobody unless given. */
+  /** The account that has to sign in; none unless given. */
   readonly account?: { readonly user: string; readonly password: string }
   /** Takes connections, and says nothing. */
   readonly isSilent?: boolean

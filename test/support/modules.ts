@@ -8,7 +8,7 @@ import { fileURLToPath } from 'node:url'
 const ENDING = extname(import.meta.url)
 const ROOT = new URL('../../', import.meta.url)
 
-/** What Node is told so that it runs them. */
+/** The arguments with which Node runs them. */
 export const LOADER: readonly string[] = ENDING === '.ts' ? ['--import', import.meta.resolve('tsx')] : []
 
 /** @param name from the package's folder, without its ending: `src/index` */
@@ -20,8 +20,8 @@ export function modulePath(name: string): string {
   return fileURLToPath(moduleUrl(name))
 }
 
-/** How files of tests end. */
+/** The ending of files of tests. */
 export const TEST_ENDING = `.test${ENDING}`
 
-/** Where the tests of a package are, from its folder. */
+/** The folder of the tests of a package, from its own folder. */
 export const TEST_FOLDER = ENDING === '.ts' ? 'test' : 'dist/test'

@@ -5,7 +5,7 @@ import { atEnd } from './at-end.js'
 import { openDatabase } from './build-app.js'
 import { startTcpProxy } from './tcp-proxy.js'
 
-/** What a server keeps for the limits, as the documentation says. */
+/** The connections that a server keeps for the limits, as the documentation says. */
 export const CONNECTIONS_PER_SERVER = 6
 
 /** A new schema, reached through a proxy, by connections of a name of their own; and connections beside them. */

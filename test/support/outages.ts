@@ -20,7 +20,7 @@ const WAVE = 200
 const WAVES = 5
 const PATIENCE_MS = 30_000
 
-/** How long what is under way may take to end on a busy machine, in milliseconds. */
+/** The time that what is under way may take to end on a busy machine, in milliseconds. */
 const SETTLING_MS = 20_000
 /** A pool may keep a few connections more or less, each of which the proxy has too. */
 const MOST_SOCKETS = 4 * 5
@@ -96,7 +96,7 @@ async function run(): Promise<void> {
   }
 
   await wave()
-  // What is made once is no leak.
+  // The warm-up makes what is made once, which is no leak.
   for (let warmUp = 0; warmUp < 2; warmUp++) await goThroughOutage()
   const before = await held()
   for (let outage = 0; outage < Number(outages); outage++) await goThroughOutage()

@@ -15,7 +15,7 @@ const DEBIAN_FOLDER = '/usr/lib/postgresql'
 const isRoot = process.getuid?.() === 0
 const SERVER_USER = 'postgres'
 
-/** Why no server can be started here, or `false`. */
+/** The reason why no server can be started here, or `false`. */
 export const ownPostgresqlMissing: string | false =
   findBinaries() === undefined
     ? `no initdb and postgres in PATH or ${DEBIAN_FOLDER}`
@@ -48,7 +48,7 @@ export async function startOwnPostgresql(t: TestContext): Promise<OwnPostgresql>
   async function stop(signal: 'SIGINT' | 'SIGKILL'): Promise<void> {
     if (server === undefined) return
     const closed = once(server, 'close')
-    // What is killed here is the server itself, since "runuser" hands on no signal that it cannot catch.
+    // The server itself is killed here, since "runuser" hands on no signal that it cannot catch.
     const [pid] = execFileSync('head', ['-n', '1', join(cluster, 'postmaster.pid')], { encoding: 'utf8' }).split('\n')
     process.kill(Number(pid), signal)
     await closed
@@ -56,7 +56,7 @@ export async function startOwnPostgresql(t: TestContext): Promise<OwnPostgresql>
   }
   async function start(): Promise<void> {
     const flags = ['-D', cluster, '-p', String(port), '-k', folder, '-F', '-c', 'listen_addresses=127.0.0.1']
-    // After a crash the processes of the old server have to be gone first: it says so, and ends.
+    // The processes of the old server have to be gone first after a crash: it says so, and ends.
     await eventually(
       'the server answers',
       async () => {

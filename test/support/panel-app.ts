@@ -11,14 +11,14 @@ import { ACCOUNTS, cookieOf, PASSWORD, SECRET } from './staff-app.js'
 
 export const PANEL = '/ops/admin'
 
-/** What the script of a page of the panel sends along. */
+/** The headers that the script of a page of the panel sends along. */
 export const FROM_PANEL = { 'sec-fetch-site': 'same-origin', 'x-rate-limit-panel': '1' } as const
 
 export interface PanelAppOptions {
   readonly admin?: AdminOptions
   readonly plugin?: RateLimitOptions
   readonly before?: AppOptions['before']
-  /** After the panel. */
+  /** The routes that are added after the panel. */
   readonly after?: AppOptions['routes']
 }
 
@@ -52,7 +52,7 @@ export async function startWithPanel(t: TestContext, provider: Provider, options
       await before?.(app)
     },
     routes: async (app) => {
-      // No wildcard: what the panel does not answer is to be seen.
+      // A wildcard is not added: what the panel does not answer is to be seen.
       app.get('/api/orders', async () => 'ok')
       await app.register(dashboardPlugin, { prefix: '/ops', staff: admin.staff ?? staff })
       await app.register(adminPlugin, { rootPath: PANEL, ...admin })
@@ -70,7 +70,7 @@ export async function startWithPanel(t: TestContext, provider: Provider, options
     })
   }
 
-  /** What a page of the panel sends along. */
+  /** Returns the headers that a page of the panel sends along. */
   async function asStaff() {
     const { headers } = await signIn()
     return { cookie: cookieOf(headers), ...FROM_PANEL }

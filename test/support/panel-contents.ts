@@ -19,7 +19,7 @@ export async function fillPanel({ client }: TestDatabase): Promise<void> {
 
 /** All that the panel could change. */
 export async function panelContents({ client }: TestDatabase): Promise<string> {
-  // What strangers ask for is counted and logged as well, for their own keys.
+  // The requests of strangers are counted and logged as well, for their own keys.
   const where = { key: KEY }
   return JSON.stringify([
     await client.rateLimitRule.findMany({ orderBy: { id: 'asc' } }),

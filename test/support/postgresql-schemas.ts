@@ -99,7 +99,7 @@ async function emptyingSql(client: pg.PoolClient, name: string): Promise<string>
   }
   return [
     `SELECT 1 / (shape = '${shapes[0]?.shape}')::int FROM (${shapeSql(name)}) AS shapes`,
-    // Without triggers, which count what is deleted. A server that a test has left behind may hold a lock.
+    // The triggers, which count what is deleted, are off. A server that a test has left behind may hold a lock.
     'BEGIN',
     'SET LOCAL session_replication_role = replica',
     "SET LOCAL lock_timeout = '1s'",

@@ -37,7 +37,7 @@ export async function readEvents(database: Database): Promise<PlainEvent[]> {
      FROM ${database.dialect.table('rate_limit_event')}`,
   )
   return rows.map((row) => ({
-    // What is no time sorts after all times.
+    // A value that is no time sorts after all times.
     atMs: typeof row.at === 'number' ? Math.min(row.at, Number.MAX_VALUE) : Number.MAX_VALUE,
     key: row.key,
     rule_name: row.rule_name,
@@ -89,7 +89,7 @@ export class Recount {
     return countsOf(this.events)
   }
 
-  /** What limits and denials refused. */
+  /** Returns the number of requests that limits and denials refused. */
   refusals() {
     const { over_limit, denied } = clientCountsOf(this.events)
     return { over_limit, denied }

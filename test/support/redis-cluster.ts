@@ -14,7 +14,9 @@ const NODES = 3
 const SLOTS = 16_384
 const SERVER = ['redis-server', 'valkey-server'].find((name) => spawnSync(name, ['--version']).status === 0)
 
-/** Why there can be no cluster, or `false`. Continuous integration never leaves it out: there its tests fail. */
+/**
+ * The reason why there can be no cluster, or `false`. Continuous integration never leaves it out: there its tests fail.
+ */
 export const clusterMissing =
   process.env.CI === undefined && SERVER === undefined ? 'no redis-server to start a cluster with' : false
 

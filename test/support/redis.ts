@@ -6,7 +6,7 @@ import { atEnd } from './at-end.js'
 
 export const REDIS_URL = process.env.TEST_REDIS_URL ?? 'redis://127.0.0.1:6379'
 
-/** Why Redis is left out, or `false`. Continuous integration never leaves it out: there its tests fail. */
+/** The reason why Redis is left out, or `false`. Continuous integration never leaves it out: there its tests fail. */
 export const redisMissing = process.env.CI === undefined ? await probeRedis() : false
 
 export interface TestRedis {

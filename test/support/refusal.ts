@@ -1,6 +1,6 @@
 import { RuleValidationError } from '../../src/index.js'
 
-/** What a write was refused with. Whatever else becomes of it is thrown. */
+/** Returns the error with which a write was refused. Whatever else becomes of it is thrown. */
 export async function refusalOf(attempt: PromiseLike<unknown>): Promise<RuleValidationError> {
   try {
     await attempt

@@ -2,7 +2,7 @@ import { performance } from 'node:perf_hooks'
 import { setTimeout as delay } from 'node:timers/promises'
 import { createHttpClient } from './http-client.js'
 
-/** Who asks, and what for. */
+/** The client of a stream, and its requests. */
 export interface StreamClient {
   readonly path: string
   /** The address that the trusted proxy forwards; this machine unless given. */
@@ -78,7 +78,7 @@ export function startRequestStream(port: number, clients: readonly StreamClient[
   }
 }
 
-/** How long the slowest hundredth of the requests took at least, in milliseconds. */
+/** Returns the time that the slowest hundredth of the requests took at least, in milliseconds. */
 export function p99Ms(samples: readonly Sample[]): number {
   const sorted = samples.map(({ startedMs, endedMs }) => endedMs - startedMs).sort((a, b) => a - b)
   return sorted[Math.floor(sorted.length * 0.99)] ?? 0

@@ -1,11 +1,11 @@
 /** Request targets as clients make them up: paths that are spelled in every way, and forms that no path has. */
 
-/** What a router may take for the first character of a path. */
+/** The characters that a router may take for the first one of a path. */
 const FIRST = [
   ...['*', 'x', 'L', '?', '#', ';', '%', '\\', '.', ':', '@', '~', '&', '=', '\xe9', '', '%2F', '%2f', '%25', '%61'],
   ...['%C4%B0', '%F0%9F%98%80', '%', '%6', '//', '*/'],
 ]
-/** What may stand before a path. */
+/** The texts that may stand before a path. */
 const ORIGINS = [
   ...[
     'http://host',
@@ -103,7 +103,7 @@ export function createTargets(random: () => number, paths: readonly string[]): (
   }
 }
 
-/** As Node.js hands a target in: whatever is no character of latin1 can only be there escaped. */
+/** Returns a target as Node.js hands it in: whatever is no character of latin1 can only be there escaped. */
 function latin1(text: string): string {
   return text.replace(/[\u0100-\u{10ffff}]/gu, (character) => encodeURIComponent(character.toWellFormed()))
 }

@@ -15,7 +15,7 @@ import pg from 'pg'
 import { openSqliteFile } from '../../src/database/sqlite-driver.js'
 import type { Provider, TestDatabase } from './databases.js'
 
-/** What Node has, and TypeScript's library for servers lacks. */
+/** The class that Node has, and TypeScript's library for servers lacks. */
 declare const WebAssembly: {
   Module: new (bytes: Uint8Array) => object
   Instance: new (module: object, imports: object) => { readonly exports: { __wbindgen_start(): void } }

@@ -13,7 +13,7 @@ export interface ScriptRun {
 }
 
 export interface ScriptOptions {
-  /** Where it runs; nowhere in particular unless given. */
+  /** The folder in which it runs; any unless given. */
   readonly cwd?: string
   /** Settings; none of this process's own reaches the script. */
   readonly env?: Readonly<Record<string, string>>

@@ -52,7 +52,7 @@ export async function startWithStaff(
   return { ...started, database: database.database, signIn }
 }
 
-/** What a browser sends back of a `Set-Cookie` header. */
+/** Returns the cookies that a browser sends back of a `Set-Cookie` header. */
 export function cookieOf({ 'set-cookie': cookies = [] }: Answer['headers']): string {
   return cookies.map((cookie) => cookie.split(';')[0]).join('; ')
 }

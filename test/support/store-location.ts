@@ -2,7 +2,7 @@ import { RedisStore } from '../../src/limiter/stores/redis/redis-store.js'
 import { DatabaseStore } from '../../src/limiter/stores/sql/database-store.js'
 import type { Store } from '../../src/limiter/stores/store.js'
 
-/** Where the counters of a test are; JSON, so that it can be told to other processes. */
+/** The location of a test's counters; JSON, so that it can be told to other processes. */
 export type StoreLocation =
   | { readonly database: string; readonly schema: string; readonly namespace: string }
   | { readonly redis: string; readonly namespace: string }

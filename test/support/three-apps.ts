@@ -14,12 +14,12 @@ import { p99Ms, type RequestStream, type Sample, type StreamClient, startRequest
 const STORE_TIMEOUT_MS = 3_000
 /** Far above what answering takes: it says that nobody waits for the database, not how fast the machine is. */
 const MARGIN_MS = 2_000
-/** So many requests of every server are always under way: hundreds altogether. */
+/** The requests of every server that are always under way: hundreds altogether. */
 const CLIENTS = 40
-/** As many for each of those whose limit is soon used up. */
+/** The requests of each of those whose limit is soon used up. */
 const TIGHT_CLIENTS = 10
 const TIGHT_LIMIT = 5
-/** So many, one after the other, until a server remembers a refusal and has looked whether it still holds. */
+/** The refusals, one after the other, until a server remembers one and has looked whether it still holds. */
 const REFUSALS = 4
 
 /** Far from its limit. */
@@ -30,7 +30,7 @@ const BLOCKED = { path: '/tight/', from: '203.0.113.1' }
 const NEWCOMER = { path: '/tight/', from: '203.0.113.2' }
 /** Answers of every server before, during and after the fault. */
 const ANSWERS = 120
-/** How often a server in trouble is led to try the store again before the fault ends. */
+/** The number of times that a server in trouble is led to try the store again before the fault ends. */
 const PROBES = 2
 /** Longer than a driver takes to give up a dead connection. */
 const RECOVERY_MS = 15_000
@@ -71,7 +71,7 @@ export async function proveFault(t: TestContext, fault: Fault): Promise<readonly
     'every server has noticed',
     async () => {
       if (logged(FAILED)) return true
-      // Over at once, it may have passed a server that was not asking just then.
+      // A fault that is over at once may have passed a server that was not asking just then.
       if (fault.end === undefined) await fault.begin(apps)
       return false
     },
@@ -97,7 +97,7 @@ export async function proveFault(t: TestContext, fault: Fault): Promise<readonly
     RECOVERY_MS,
   )
   const backFromMs = performance.now()
-  // One that was over at once may have ended earlier.
+  // A fault that was over at once may have ended earlier.
   const downUntilMs = Math.min(testedUntilMs, ...apps.map(answersFromMs))
   await answered(ANSWERS)
   await Promise.all(newcomers.map((stream) => stream.answered(TIGHT_CLIENTS * TIGHT_LIMIT)))
@@ -138,7 +138,8 @@ async function startLoaded(
       },
     },
   })
-  // One after the other, so that the load meets connections that are open and counters that are there.
+  // The requests come one after the other, so that the load meets connections that are open and counters that are
+  // there.
   await started.statuses(TIGHT_LIMIT + REFUSALS, BLOCKED.path, BLOCKED)
   await started.statuses(1, FREE.path)
   const stream = startRequestStream(started.port, [...times(CLIENTS, FREE), ...times(TIGHT_CLIENTS, BLOCKED)])
@@ -161,7 +162,7 @@ function proveAnswers(fallback: StoreErrorAction, samples: readonly Sample[], ph
     ({ startedMs, endedMs }) => startedMs > phases.downFromMs && endedMs < phases.downUntilMs,
   )
   const afterwards = samples.filter(({ startedMs }) => startedMs > phases.backFromMs)
-  // Nobody whom the store had refused gets in, whatever becomes of the store.
+  // A client whom the store had refused does not get in, whatever becomes of the store.
   assert.deepEqual(statusesOf(samples, BLOCKED), [429], fallback)
   assert.deepEqual(statusesOf(afterwards, FREE), [200], fallback)
   const admitted = samples.filter(({ client, status }) => client === NEWCOMER && status === 200).length
@@ -198,7 +199,7 @@ function times(count: number, client: StreamClient): StreamClient[] {
   return Array.from({ length: count }, () => client)
 }
 
-/** What is in force, which every server says when it starts. */
+/** The line about what is in force, which every server logs when it starts. */
 const START_LINE = /^Rate limits: /
 
 function proveLog({ fallback, lines }: LoadedApp): void {

@@ -1,6 +1,6 @@
 import { readFileSync } from 'node:fs'
 
-/** Where the header of a write-ahead log counts how often it began anew. */
+/** The offset at which the header of a write-ahead log counts how often it began anew. */
 const SEQUENCE_OFFSET = 12
 
 /** Returns how often the write-ahead log of a SQLite file began anew. */

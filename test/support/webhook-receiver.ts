@@ -16,7 +16,7 @@ export interface ReceivedPost {
 export type Behaviour = number | 'hang' | 'drop' | 'drip'
 
 export interface WebhookReceiver {
-  /** With a token in its path, as secret as that of a chat. */
+  /** The address with a token in its path, as secret as that of a chat. */
   readonly url: string
   readonly port: number
   readonly posts: readonly ReceivedPost[]
