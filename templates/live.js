@@ -26,7 +26,8 @@
     const ms = Date.parse(dateTime)
     if (dataset.length !== undefined) return rangeText(ms, ms + Number(dataset.length))
     const [day, time] = onClock(ms)
-    return dataset.short === undefined ? `${day} ${time}` : time
+    if (dataset.short === undefined) return `${day} ${time}`
+    return dataset.short === 'minute' ? time.slice(0, 5) : time
   }
 
   function wordsFor(text) {

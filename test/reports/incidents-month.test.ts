@@ -159,6 +159,7 @@ forEachDatabase((_provider, open) => {
     const setTimes = (atMs: number) =>
       database.execute(`UPDATE ${changes} SET changed_at = ${database.dialect.fromMs('$1')}`, [atMs])
     const rule = await client.rateLimitRule.create({ data: { name: 'export', pathPattern: '/export', rate: '1/m' } })
+    await client.rateLimitRule.update({ where: { id: rule.id }, data: { rate: '2/m' } })
     await setTimes(EDITED_MS)
     assert.equal(await state(), 'open')
 

@@ -276,6 +276,7 @@ forEachDatabase((_provider, open) => {
     t.after(close)
     const analytics = analyticsFor(database, clock)
     await client.rateLimitRule.create({ data: { name: 'search', pathPattern: '/search', rate: '5/m' } })
+    await client.rateLimitRule.update({ where: { name: 'search' }, data: { rate: '6/m' } })
     await refuse(
       database,
       { client: 'ip:203.0.113.7', count: 60, atMs: HOUR_13 },
@@ -283,7 +284,10 @@ forEachDatabase((_provider, open) => {
       { client: 'ip:198.51.100.2', count: 60, atMs: HOUR_13 },
       { client: 'user:1', count: 60, atMs: HOUR_13 },
       { client: 'user:2', count: 60, atMs: HOUR_13, policy: 'search' },
+      { client: 'user:3', count: 60, atMs: HOUR_13, policy: 'new' },
     )
+    // A rule that is new was not edited.
+    await client.rateLimitRule.create({ data: { name: 'new', pathPattern: '/new', rate: '5/m' } })
     const changeAt = async (atMs: number) =>
       database.execute(
         `UPDATE ${database.dialect.table('rate_limit_change')} SET changed_at = ${database.dialect.fromMs('$1')}`,

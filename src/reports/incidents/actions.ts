@@ -71,7 +71,7 @@ function readChanges({ query, dialect }: LogSnapshot, names: readonly ActedNames
   return query<LastChange>(
     `SELECT entity, name, MAX(${dialect.toMs('changed_at')}) AS at FROM ${dialect.table('rate_limit_change')}
      WHERE (entity = 'override' AND action <> 'delete' AND ${dialect.isOneOf('name', '$1', 'text')}
-         OR entity = 'rule' AND ${dialect.isOneOf('name', '$2', 'text')})
+         OR entity = 'rule' AND action <> 'create' AND ${dialect.isOneOf('name', '$2', 'text')})
        AND changed_at >= ${dialect.fromMs('$3')}
      GROUP BY entity, name`,
     [spelled(names.map(({ override }) => override)), spelled(names.map(({ rule }) => rule)), sinceMs],

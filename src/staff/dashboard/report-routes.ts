@@ -129,6 +129,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
       token,
       mayMakeRules: shown.mayMakeRules,
       rulePages: result.rulePages,
+      readAtMs,
       quickActions,
     })
     const context = () => ({

@@ -14,6 +14,8 @@ export interface IncidentRights {
   readonly mayMakeRules: boolean
   readonly rulePages: RulePageLinks
   quickActions(client: string): QuickActions
+  /** When the incidents were read. */
+  readonly readAtMs: number
 }
 
 /** The most paths that a sentence names. */
@@ -39,7 +41,7 @@ function incidentView(story: IncidentStory, view: View, rights: IncidentRights) 
     id,
     name: policy === undefined ? visible(scope) : `Policy ${visible(policy)}`,
     href: page ?? rulePage,
-    since: toMoment(Date.parse(from)),
+    since: shortMoment(Date.parse(from), rights.readAtMs),
     paths: pathWords(paths),
     policies: policies.map(visible).join(', '),
     refused: `${formatCount(refused)} refused`,
@@ -47,7 +49,7 @@ function incidentView(story: IncidentStory, view: View, rights: IncidentRights) 
     clients: clients === 1 ? '' : `${formatCount(clients)} clients`,
     is_open: story.state === 'open',
     is_ignored: action?.what === 'ignored',
-    action: action && { words: actionWords(action), ...toMoment(action.at_ms) },
+    action: action && { words: actionWords(action), ...shortMoment(action.at_ms, rights.readAtMs) },
     proof: proofWords(story),
     quick: client === undefined ? undefined : rights.quickActions(client),
     is_network: scope.includes('/') && policy === undefined,
@@ -56,6 +58,15 @@ function incidentView(story: IncidentStory, view: View, rights: IncidentRights) 
     limit_href: rights.mayMakeRules ? rulePage : undefined,
     rule_href: rights.mayMakeRules && path !== undefined ? ruleFormHref(view.window, { path }) : undefined,
   }
+}
+
+/** Returns a moment to the minute, of the present day without the day. */
+function shortMoment(ms: number, nowMs: number) {
+  const { iso, time } = toMoment(ms)
+  const [day = '', clock = ''] = time.split(' ')
+  const minute = clock.slice(0, 'hh:mm'.length)
+  const is_today = toMoment(nowMs).time.startsWith(day)
+  return { iso, time: is_today ? minute : `${day} ${minute}`, is_today }
 }
 
 /** Returns the scope of an incident as the client that pages and overrides know; a network has no kind. */
