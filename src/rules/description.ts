@@ -113,9 +113,25 @@ export interface Description<
    * @returns one message for every wrong field
    */
   errors(values: Values, extent: Extent, nowMs: number): FieldErrors
+  /** The field that can be given instead of a stored one. */
+  readonly shorthand?: Shorthand
   hasExpired(entry: Entry<Table>, nowMs: number): boolean
   /** Returns the order of a document, as SQL has it. */
   order(dialect: Pick<Dialect, 'bytewise'>): string
+}
+
+/** A field that can be given instead of a stored one, and never together with that. */
+export interface Shorthand {
+  readonly name: string
+  readonly replaces: string
+  /** Its JSON Schema. */
+  readonly schema: object
+  /**
+   * Returns the value of the stored field.
+   *
+   * @throws Error whose message is shown beside the field
+   */
+  parse(value: unknown, nowMs: number): unknown
 }
 
 /** The unvalidated values of a row's fields. */
@@ -148,6 +164,28 @@ export function fieldErrors(fields: FieldTable, values: Values, extent: Extent):
     }
   }
   return errors
+}
+
+/**
+ * Replaces the shorthand of given values by the field that it stands for.
+ *
+ * @returns the values, and the message for a wrong shorthand
+ */
+export function expandShorthand(
+  { shorthand }: Pick<Description, 'shorthand'>,
+  values: Values,
+  nowMs: number,
+): { readonly values: Values; readonly errors: FieldErrors } {
+  if (shorthand === undefined || values[shorthand.name] === undefined) return { values, errors: {} }
+  const { [shorthand.name]: given, ...others } = values
+  if (others[shorthand.replaces] !== undefined) {
+    return { values: others, errors: { [shorthand.name]: `is given with "${shorthand.replaces}": give one of them` } }
+  }
+  try {
+    return { values: { ...others, [shorthand.replaces]: shorthand.parse(given, nowMs) }, errors: {} }
+  } catch (error) {
+    return { values: others, errors: { [shorthand.name]: errorMessage(error) } }
+  }
 }
 
 /** Returns the values of valid fields that are stored in another spelling than given. */

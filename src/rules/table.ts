@@ -7,6 +7,7 @@ import {
   defaultsFor,
   type Entry,
   type Extent,
+  expandShorthand,
   type FieldTable,
   fieldEntries,
   type Kind,
@@ -91,8 +92,9 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
    * @returns false where another row has the identity that it would have
    * @throws RuleValidationError with a message for every field that would be wrong
    */
-  *update({ id, entry }: IdentifiedEntry<Table>, values: Values): SqlWork<boolean> {
+  *update({ id, entry }: IdentifiedEntry<Table>, given: Values): SqlWork<boolean> {
     const { table, fields } = this.#description
+    const values = this.#expand(given)
     // Validated as given: no wrong value has a spelling.
     this.#validate({ ...entry, ...givenFields(fields, values) }, 'stored')
     const changes = storedFields(fields, values)
@@ -201,11 +203,18 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
     ]
   }
 
-  #toEntry(values: Values, extent: 'new' | 'stored'): Entry<Table> {
+  #toEntry(given: Values, extent: 'new' | 'stored'): Entry<Table> {
     const { fields } = this.#description
+    const values = this.#expand(given)
     this.#validate(values, extent)
     // The values are valid, which types cannot express.
     return { ...defaultsFor(fields), ...storedFields(fields, values) } as Entry<Table>
+  }
+
+  #expand(given: Values): Values {
+    const { values, errors } = expandShorthand(this.#description, given, this.#nowMs)
+    if (Object.keys(errors).length > 0) throw new RuleValidationError(errors, [], this.#description.entity)
+    return values
   }
 
   #validate(values: Values, extent: Extent): void {

@@ -210,6 +210,20 @@ const CASES: readonly Case[] = [
     200,
   ],
   ['POST', '/explain', { json: { path: '/', user: { name: 'x' } } }, 400],
+  [
+    'POST',
+    '/overrides',
+    { json: { client: '192.0.2.9', effect: 'deny', for: '2h', expiresAt: '2099-01-01T00:00:00Z' } },
+    400,
+    { for: /is given with "expiresAt": give one of them/ },
+  ],
+  [
+    'POST',
+    '/overrides',
+    { json: { client: '192.0.2.9', effect: 'deny', for: 'long' } },
+    400,
+    { for: /is not a valid duration: give 30m, 2h/ },
+  ],
   ['POST', '/counters/reset', { json: { key: '' } }, 400, { key: /./ }],
   ['POST', '/counters/reset', { json: { key: 'user:\0\ud800' } }, 204],
   [

@@ -234,6 +234,15 @@ forEachDatabase((provider) => {
     assert.deepEqual(new Set(changes.data?.items.map(({ actor }) => actor)), new Set(['admin', 'operator']))
   })
 
+  test('an override is given its duration instead of its expiry', async (t) => {
+    const { operator, clock } = await start(t, provider)
+    const brief = await operator.POST('/overrides', { body: { client: '192.0.2.9', effect: 'deny', for: '2h' } })
+    assert.deepEqual(
+      [brief.data?.client, brief.data?.expiresAt],
+      ['ip:192.0.2.9', new Date(clock.now() + 7_200_000).toISOString()],
+    )
+  })
+
   test('events, reports, previews, explanations and counters are those of the app', async (t) => {
     const { viewer, operator, admin, request, app, clock } = await start(t, provider)
     await admin.PUT('/rules/{name}', {

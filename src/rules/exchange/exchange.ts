@@ -155,7 +155,7 @@ interface Prepared {
 }
 
 async function prepareImport({ dialect }: Database, clock: Clock, document: unknown, keep: boolean): Promise<Prepared> {
-  const wanted = await validateDocument(document)
+  const wanted = await validateDocument(document, clock.now())
   const nowMs = clock.now()
   const overrides = wanted.overrides?.filter((override) => !OVERRIDES.hasExpired(override, nowMs))
   const expired = (wanted.overrides?.length ?? 0) - (overrides?.length ?? 0)

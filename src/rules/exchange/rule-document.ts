@@ -1,6 +1,6 @@
 /** The file of `ratelimit rules export`, and its JSON Schema. */
 
-import { defaultsFor, type Field, type FieldTable, type Kind } from '../description.js'
+import { type Description, defaultsFor, type Field, type Kind } from '../description.js'
 import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
 import { RULES } from '../rule.js'
 import type { RuleEntry } from '../rule-fields.js'
@@ -35,20 +35,23 @@ export function documentSchema() {
     properties: {
       $schema: { type: 'string', description: 'For editors: where this schema is.' },
       version: { type: 'number', const: DOCUMENT_VERSION, description: 'The version of this format.' },
-      rules: listSchema(RULES.fields, 'All rules: an import deletes the others.'),
-      overrides: listSchema(OVERRIDES.fields, 'All overrides: an import deletes the others.'),
+      rules: listSchema(RULES, 'All rules: an import deletes the others.'),
+      overrides: listSchema(OVERRIDES, 'All overrides: an import deletes the others.'),
     },
     additionalProperties: false,
     anyOf: [{ required: ['rules'] }, { required: ['overrides'] }],
   }
 }
 
-function listSchema(fields: FieldTable, description: string): object {
+function listSchema({ fields, shorthand }: Pick<Description, 'fields' | 'shorthand'>, description: string): object {
   const defaults = defaultsFor(fields)
   const items = {
     type: 'object',
     required: Object.keys(fields).filter((name) => !(name in defaults)),
-    properties: Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, fieldSchema(field)])),
+    properties: {
+      ...Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, fieldSchema(field)])),
+      ...(shorthand && { [shorthand.name]: shorthand.schema }),
+    },
     additionalProperties: false,
   }
   return { type: 'array', items, description }

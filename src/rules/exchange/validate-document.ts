@@ -4,6 +4,7 @@ import {
   type Description,
   defaultsFor,
   type Entry,
+  expandShorthand,
   type FieldTable,
   spelled,
   toIdentity,
@@ -34,9 +35,10 @@ const FIELD_NAMES = ['$schema', 'version', RULES.list, OVERRIDES.list]
  * Validates a document, and lets other work of the process run in between.
  *
  * @param document the parsed JSON
+ * @param nowMs the time from which durations count
  * @throws RuleDocumentError with a message for every wrong field, up to about ten thousand
  */
-export async function validateDocument(document: unknown): Promise<ValidDocument> {
+export async function validateDocument(document: unknown, nowMs: number): Promise<ValidDocument> {
   const errors = new Map<string, string>()
   const complain: Complain = (location, message) => errors.set(location, errors.get(location) ?? message)
   if (!isObject(document)) throw new RuleDocumentError({ document: 'must be an object' })
@@ -49,8 +51,8 @@ export async function validateDocument(document: unknown): Promise<ValidDocument
     complain('rules', 'is missing: give "rules", "overrides" or both; an empty list deletes all')
   }
   const isEnough = () => errors.size >= ENOUGH
-  const rules = await validateEntries(RULES, fields.rules, complain, isEnough)
-  const overrides = await validateEntries(OVERRIDES, fields.overrides, complain, isEnough)
+  const rules = await validateEntries(RULES, fields.rules, nowMs, complain, isEnough)
+  const overrides = await validateEntries(OVERRIDES, fields.overrides, nowMs, complain, isEnough)
   if (errors.size > 0) throw new RuleDocumentError(Object.fromEntries(errors))
   return { rules, overrides }
 }
@@ -66,6 +68,7 @@ function versionComplaint(version: unknown): string {
 async function validateEntries<Table extends FieldTable, Identity extends keyof Table & string>(
   description: Description<Table, Identity>,
   list: unknown,
+  nowMs: number,
   complain: Complain,
   isEnough: () => boolean,
 ): Promise<Entry<Table>[] | undefined> {
@@ -84,7 +87,7 @@ async function validateEntries<Table extends FieldTable, Identity extends keyof 
       complain(description.list, `has too many errors: ${location} and later entries were not validated`)
       break
     }
-    const entry = validateEntry(description, location, value, defaults, complain)
+    const entry = validateEntry(description, location, value, nowMs, defaults, complain)
     if (entry !== undefined) {
       const identity = toIdentity(description, entry)
       const twin = locations.get(identity)
@@ -102,6 +105,7 @@ function validateEntry<Table extends FieldTable, Identity extends keyof Table & 
   description: Description<Table, Identity>,
   location: string,
   value: unknown,
+  nowMs: number,
   defaults: Values,
   complain: Complain,
 ): Entry<Table> | undefined {
@@ -110,10 +114,16 @@ function validateEntry<Table extends FieldTable, Identity extends keyof Table & 
     return undefined
   }
   const names = Object.keys(description.fields)
-  const values = { ...defaults, ...pickFields(value, names) }
+  const { shorthand } = description
+  const accepted = shorthand === undefined ? names : [...names, shorthand.name]
+  const expanded = expandShorthand(description, pickFields(value, accepted), nowMs)
+  const values = { ...defaults, ...expanded.values }
   // A past expiry is no error here: the file is old, and the entry is left out.
-  const errors = new Map(Object.entries(description.errors(values, 'new', Number.NEGATIVE_INFINITY)))
-  for (const [field, message] of unknownFields(value, names)) errors.set(field, message)
+  const errors = new Map([
+    ...Object.entries(description.errors(values, 'new', Number.NEGATIVE_INFINITY)),
+    ...Object.entries(expanded.errors),
+  ])
+  for (const [field, message] of unknownFields(value, accepted)) errors.set(field, message)
   for (const [field, message] of errors) complain(field === '' ? location : `${location}.${field}`, message)
   if (errors.size > 0) return undefined
   const stored = { ...values, ...spelled(description.fields, values) }

@@ -1,7 +1,14 @@
 /** The schemas of rules, overrides and their history. */
 import Type, { type TProperties, type TSchema } from 'typebox'
 import { errorMessage } from '../../ground/errors.js'
-import { defaultsFor, type Entry, type FieldTable, fieldEntries, type Values } from '../../rules/description.js'
+import {
+  type Description,
+  defaultsFor,
+  type Entry,
+  type FieldTable,
+  fieldEntries,
+  type Values,
+} from '../../rules/description.js'
 import { DOCUMENT_VERSION, documentSchema, fieldSchema } from '../../rules/exchange/rule-document.js'
 import { CHANGE_SOURCES } from '../../rules/history/actor.js'
 import { OVERRIDES, type OverrideEntry } from '../../rules/overrides/override.js'
@@ -39,13 +46,18 @@ export function parsedBy<Schema extends TSchema>(parse: (value: unknown) => unkn
   return Type.Refine(schema, (value) => problem(value) === '', problem)
 }
 
+type Writable = Pick<Description, 'fields' | 'shorthand'>
+
 /** Creates the schema of fields to be written: an absent one keeps its value, or takes its default. */
-export function writtenFields(fields: FieldTable, required: readonly string[] = []) {
+export function writtenFields({ fields, shorthand }: Writable, required: readonly string[] = []) {
   return Type.Unsafe<Values>({
     type: 'object',
-    properties: Object.fromEntries(
-      fieldEntries(fields).map(([name, field]) => [name, parsedBy(field.parse, fieldSchema(field))]),
-    ),
+    properties: {
+      ...Object.fromEntries(
+        fieldEntries(fields).map(([name, field]) => [name, parsedBy(field.parse, fieldSchema(field))]),
+      ),
+      ...(shorthand && { [shorthand.name]: parsedBy((value) => shorthand.parse(value, 0), shorthand.schema) }),
+    },
     ...(required.length > 0 ? { required } : { minProperties: 1 }),
     additionalProperties: false,
   })

@@ -43,7 +43,7 @@ export function addOverrideRoutes(app: ApiScope, { internals, write }: ApiContex
   app.post(
     '/overrides',
     operation('overrides', 'createOverride', 'writeOverrides', 'Create an override', {
-      body: writtenFields(OVERRIDES.fields, ['client', 'effect']),
+      body: writtenFields(OVERRIDES, ['client', 'effect']),
       response: { 201: answer('The override.', OverrideSchema, { ...ETAG, ...LOCATION }) },
     }),
     async (request, reply) => {
@@ -69,7 +69,7 @@ export function addOverrideRoutes(app: ApiScope, { internals, write }: ApiContex
     operation('overrides', 'patchOverride', 'writeOverrides', 'Change fields of an override', {
       params: IDENTIFIED,
       headers: IF_MATCH,
-      body: writtenFields(OVERRIDES.fields),
+      body: writtenFields(OVERRIDES),
       response: { 200: answer('The override, changed.', OverrideSchema, ETAG) },
     }),
     async (request, reply) => {

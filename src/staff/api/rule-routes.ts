@@ -48,7 +48,7 @@ export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiCo
     operation('rules', 'previewRule', 'read', 'Preview a rule', {
       description: 'What a rule would have done to the logged requests. Nothing is written.',
       body: closed({
-        rule: writtenFields(RULES.fields, ['name', 'pathPattern', 'rate']),
+        rule: writtenFields(RULES, ['name', 'pathPattern', 'rate']),
         hours: Type.Optional(Type.Number({ minimum: 1, maximum: MAX_HOURS, default: 24 })),
       }),
       response: { 200: answer('The preview.', PreviewSchema) },
@@ -67,7 +67,7 @@ export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiCo
       description: 'Fields that are left out take their defaults.',
       params: Type.Object({ name: parsedBy(RULES.fields.name.parse, Name) }),
       headers: IF_MATCH,
-      body: writtenFields(RULES.fields, ['pathPattern', 'rate']),
+      body: writtenFields(RULES, ['pathPattern', 'rate']),
       response: {
         200: answer('The rule, replaced.', RuleSchema, ETAG),
         201: answer('The rule, created.', RuleSchema, ETAG),
@@ -93,7 +93,7 @@ export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiCo
         'An operator may send isActive alone, which switches the rule on or off. A new name starts with new counters.',
       params: NAMED,
       headers: IF_MATCH,
-      body: writtenFields(RULES.fields),
+      body: writtenFields(RULES),
       response: { 200: answer('The rule, changed.', RuleSchema, ETAG) },
     }),
     async (request, reply) => {

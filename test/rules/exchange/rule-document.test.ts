@@ -12,7 +12,7 @@ const OVERRIDE = { client: 'ip:203.0.113.7', effect: 'deny' }
 
 async function errorsOf(document: unknown): Promise<Record<string, string>> {
   try {
-    await validateDocument(document)
+    await validateDocument(document, 0)
   } catch (error) {
     assert.ok(error instanceof RuleDocumentError)
     assert.match(error.message, /^Invalid rule document: /)
@@ -28,11 +28,14 @@ describe('the document of an export', () => {
   })
 
   test('is stored in one spelling, with the defaults of what it leaves out', async () => {
-    const { rules, overrides } = await validateDocument({
-      version: 1,
-      rules: [{ ...RULE, method: 'get, post', description: undefined, endsAt: '2030-01-01T01:00:00+01:00' }],
-      overrides: [{ ...OVERRIDE, client: 'ip:::ffff:203.0.113.7', expiresAt: '2030-01-01T01:00:00+01:00' }],
-    })
+    const { rules, overrides } = await validateDocument(
+      {
+        version: 1,
+        rules: [{ ...RULE, method: 'get, post', description: undefined, endsAt: '2030-01-01T01:00:00+01:00' }],
+        overrides: [{ ...OVERRIDE, client: 'ip:::ffff:203.0.113.7', expiresAt: '2030-01-01T01:00:00+01:00' }],
+      },
+      0,
+    )
     assert.deepEqual(rules, [
       {
         name: 'api',
@@ -153,7 +156,7 @@ describe('the document of an export', () => {
 
   test('has a message of bearable length, however much is wrong', async () => {
     const rules = Array.from({ length: 500 }, () => ({}))
-    await assert.rejects(validateDocument({ version: 1, rules }), (error: RuleDocumentError) => {
+    await assert.rejects(validateDocument({ version: 1, rules }, 0), (error: RuleDocumentError) => {
       assert.ok(error.message.length < 1_000)
       assert.match(error.message, /; and 1490 more$/)
       return Object.keys(error.errors).length === 1_500
@@ -178,4 +181,26 @@ describe('the document of an export', () => {
     assert.equal(Object.keys(ofDocument).length, 101)
     assert.equal(ofDocument.document, 'has more fields that do not exist')
   })
+})
+
+test('an override of a document ends after its duration, from the import on, and has no expiry besides', async () => {
+  const override = { client: '203.0.113.7', effect: 'deny', for: '2 hours' }
+  const { overrides } = await validateDocument({ version: 1, overrides: [override] }, Date.UTC(2030, 0, 1))
+  assert.deepEqual(overrides?.[0], {
+    client: 'ip:203.0.113.7',
+    effect: 'deny',
+    algorithm: 'fixed_window',
+    pathPattern: '',
+    expiresAt: '2030-01-01T02:00:00.000Z',
+    note: '',
+  })
+  for (const [wrong, message] of [
+    [{ ...override, expiresAt: '2030-01-01T00:00:00Z' }, 'is given with "expiresAt": give one of them'],
+    [{ ...override, for: 'soon' }, '"soon" is not a valid duration: give 30m, 2h or 7d, at most 366d'],
+  ] as const) {
+    await assert.rejects(validateDocument({ version: 1, overrides: [wrong] }, 0), (error: RuleDocumentError) => {
+      assert.deepEqual(error.errors, { 'overrides[0].for': message })
+      return true
+    })
+  }
 })
