@@ -332,6 +332,50 @@ forEachDatabase((_provider, open) => {
     assert.deepEqual(ids, [{ id: 'another' }])
   })
 
+  test('clients of which only a pseudonym is known are in no network, and are acted on by it', async (t) => {
+    const clock = fakeClock(NOW)
+    const { database, client, close } = await open(clock)
+    t.after(close)
+    const names = ['a', 'b'].map((digit) => `ip:~${digit.repeat(32)}`)
+    await refuse(database, ...names.map((name, index) => ({ client: name, count: 60 - index, atMs: HOUR_13 })))
+    await client.rateLimitOverride.create({ data: { client: names[0] ?? '', effect: 'deny' } })
+    const states = (await analyticsFor(database, clock).getIncidents()).map(({ scope, state }) => [scope, state])
+    assert.deepEqual(states, [
+      [names[1], 'open'],
+      [names[0], 'acted_on'],
+    ])
+  })
+
+  test('a client that is erased is in no incident any more', async (t) => {
+    const clock = fakeClock(NOW)
+    const { database, close } = await open(clock)
+    t.after(close)
+    await refuse(
+      database,
+      { client: 'user:1', count: 60, atMs: HOUR_13 - 5 * HOUR_MS },
+      { client: 'user:2', count: 60, atMs: HOUR_13 - 5 * HOUR_MS },
+    )
+    await foldRollups(database, clock.now())
+    const analytics = analyticsFor(database, clock)
+    assert.equal((await analytics.getIncidents()).length, 2)
+    await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_event')} WHERE client = $1`, ['user:1'])
+    const scopes = async () => (await analytics.getIncidents()).map(({ scope }) => scope)
+    assert.deepEqual(await scopes(), ['user:2'])
+    await foldRollups(database, clock.now())
+    assert.deepEqual(await scopes(), ['user:2'])
+  })
+
+  test('of very many heavy clients the first ones are incidents, and the others count for their policy', async (t) => {
+    const clock = fakeClock(NOW)
+    const { database, close } = await open(clock)
+    t.after(close)
+    const crowd = Array.from({ length: 505 }, (_, index) => `user:${String(index).padStart(3, '0')}`)
+    await refuse(database, ...crowd.map((client) => ({ client, count: 50, atMs: HOUR_13 })))
+    const found = await analyticsFor(database, clock).getIncidents()
+    assert.equal(found.length, 501)
+    assert.deepEqual([found[0]?.scope, found[0]?.refused, found[0]?.clients], ['policy:default', 250, 5])
+  })
+
   test('names of clients and policies are only ever text', async (t) => {
     const clock = fakeClock(NOW)
     const { database, close } = await open(clock)
