@@ -8,6 +8,7 @@ import { DAY_MS, HOUR_MS } from '../../src/ground/time/clock.js'
 import { createRateLimitClient, rateLimitPlugin } from '../../src/index.js'
 import { eventValues, insertEventsSql } from '../../src/log/event.js'
 import { foldAll } from '../../src/log/rollups/catch-up.js'
+import { incidents } from '../../src/reports/incidents/incidents.js'
 import { offenderDetail } from '../../src/reports/offender-detail.js'
 import { topOffenders } from '../../src/reports/ranking.js'
 import { createReportRunner, type Report } from '../../src/reports/report.js'
@@ -55,6 +56,7 @@ const REPORTS: Readonly<Record<string, Report<unknown>>> = {
   'top offenders': topOffenders({ days: DAYS, limit: 20 }),
   'rule hits': ruleHitCounts({ days: DAYS, limit: 20 }),
   'top 1,000 (CSV)': topOffenders({ days: DAYS, limit: 1_000 }),
+  incidents: incidents({ days: 1 }),
   'one client': offenderDetail({ key: 'ip:10.0.3.232', days: DAYS }),
   'the busiest client': offenderDetail({ key: 'ip:10.0.0.0', days: DAYS }),
 }

@@ -89,16 +89,18 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   const shared = new SharedReports<DatedReport>(clock)
 
   async function readDated(view: RequestedView): Promise<DatedReport> {
-    const report = await read(
-      dashboardReport({
-        ...view.window,
-        filter: view.filter,
-        listing: view.listing,
-        onlyRefused: view.onlyRefused,
-        hasOffenders: pages.showOffenders,
-      }),
-    )
-    const incidents = await read(ongoingIncidents(MAX_INCIDENTS))
+    const [report, incidents] = await Promise.all([
+      read(
+        dashboardReport({
+          ...view.window,
+          filter: view.filter,
+          listing: view.listing,
+          onlyRefused: view.onlyRefused,
+          hasOffenders: pages.showOffenders,
+        }),
+      ),
+      read(ongoingIncidents(MAX_INCIDENTS)),
+    ])
     const policies = incidents.flatMap((incident) => incident.policies)
     const rulePages = await findRulePages(internals, [...new Set(policies)])
     return { report, incidents, rulePages, readAtMs: clock.now(), html: new Map() }
