@@ -18,7 +18,7 @@ forEachDatabase((provider) => {
       each.slice(1),
     )
     assert.deepEqual(sentences, [
-      ['Somebody', 'blocked ip:203.0.113.7 for ever'],
+      ['Somebody', 'denied ip:203.0.113.7 for ever'],
       ['alice', 'changed the rate from 5/m to 10/m and the priority from 0 to 3 of rule login'],
       ['alice', 'created rule login with path pattern ^/login and rate 5/m'],
     ])

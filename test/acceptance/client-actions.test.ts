@@ -60,9 +60,9 @@ forEachDatabase((provider) => {
     assert.deepEqual(await statuses(1, '/', { from: BAD }), [200])
 
     const blocked = await its.do(await open(), 'block', { for: 'typed', length: '2h', note: 'scrapes /search' })
-    assert.deepEqual(noticeOf(blocked), ['success', 'Blocked until 2026-01-15 14:00:00 UTC.'])
+    assert.deepEqual(noticeOf(blocked), ['success', 'Denied until 2026-01-15 14:00:00 UTC.'])
     assert.deepEqual(await statuses(1, '/', { from: BAD }), [403])
-    assert.match(withoutTimes(blocked.text), /<h2>Blocked until 2026-01-15 14:00:00 UTC<\/h2>\s*<p>by alice, since/)
+    assert.match(withoutTimes(blocked.text), /<h2>Denied until 2026-01-15 14:00:00 UTC<\/h2>\s*<p>by alice, since/)
     assert.match(blocked.text, /scrapes \/search/)
     assert.match(blocked.text, /<button class="primary">End the block<\/button>/)
     assert.match(blocked.text, /Change it/)
@@ -122,7 +122,7 @@ forEachDatabase((provider) => {
       const stored = async () => (await overrides()).map((its) => its.effect)
       await its.do(await open(), action, field)
       const blocked = await its.do(await open(), 'block', { for: '1h' })
-      assert.deepEqual(noticeOf(blocked), ['success', 'Blocked until 2026-01-15 13:00:00 UTC.'])
+      assert.deepEqual(noticeOf(blocked), ['success', 'Denied until 2026-01-15 13:00:00 UTC.'])
       assert.match(withoutTimes(blocked.text), new RegExp(`<h2>${words}</h2>.*?The block decides first`, 's'))
       assert.doesNotMatch(blocked.text, /where the path matches/)
       assert.deepEqual(await statuses(1, '/', { from: BAD }), [403])
@@ -249,7 +249,7 @@ forEachDatabase((provider) => {
       assert.match(
         text,
         new RegExp(
-          `^Blocked for ever, as before\\. The block of ip:203\\.0\\.113\\.0/24 goes first; after it: ${words}\\. <a href="client\\.html\\?client=ip%3A203\\.0\\.113\\.0%2F24&days=1">To the page of`,
+          `^Denied for ever, as before\\. The block of ip:203\\.0\\.113\\.0/24 goes first; after it: ${words}\\. <a href="client\\.html\\?client=ip%3A203\\.0\\.113\\.0%2F24&days=1">To the page of`,
         ),
       )
       assert.deepEqual(await statuses(1, '/', { from: BAD }), [403])
@@ -432,7 +432,7 @@ forEachDatabase((provider) => {
       await app.smartRateLimit.client.rateLimitOverride.create({ data: { client: CLIENT, effect: 'deny' } })
       const page = await open()
       assert.equal(page.status, 200)
-      assert.match(page.text, /<h2>Blocked for ever<\/h2>/)
+      assert.match(page.text, /<h2>Denied for ever<\/h2>/)
       assert.doesNotMatch(page.text, /method="post"|ratelimit_staff_form/)
       assert.equal(page.headers['set-cookie'], undefined)
       for (const action of ['block', 'raise', 'allow', 'end'] as const) {

@@ -70,7 +70,7 @@ forEachDatabase((provider) => {
     assert.deepEqual(numbers, {
       Requests: '10',
       Allowed: '2',
-      'Over the limit': '3',
+      Refused: '3',
       'Would be refused': '1',
       Denied: '4',
     })
@@ -78,10 +78,10 @@ forEachDatabase((provider) => {
     assert.match(text, /decision denied"[^>]*>Denied </)
     assert.match(text, /decision over-limit"[^>]*>Would be refused </)
     assert.match(text, /In the last 24 hours first seen 2026-01-15 09:00:00 UTC, last seen/)
-    assert.match(text, /<h2>Blocked until 2026-01-15 13:00:00 UTC<\/h2>\s*<p>by bob, since/)
+    assert.match(text, /<h2>Denied until 2026-01-15 13:00:00 UTC<\/h2>\s*<p>by bob, since/)
     assert.match(
       text,
-      /<b>bob<\/b> <span class="faint">from the app’s code<\/span><br>blocked ip:203\.0\.113\.66 until 2026-01-15 13:00:00 UTC/,
+      /<b>bob<\/b> <span class="faint">from the app’s code<\/span><br>denied ip:203\.0\.113\.66 until 2026-01-15 13:00:00 UTC/,
     )
     assert.match(text, /“<bdi>scrapes<\/bdi>”/)
   })
@@ -100,8 +100,8 @@ forEachDatabase((provider) => {
     const updatedAt = new Date(nowMs - 10 * MINUTE_MS)
     await client.rateLimitOverride.create({ data: { client: BAD, effect: 'deny', updatedAt } })
     const { text } = await open(BAD)
-    assert.match(text, /In the 10 minutes since: 0 allowed, 0 over the limit, 7 denied/)
-    assert.match(text, /In the 10 minutes before: 5 allowed, 2 over the limit, 0 denied/)
+    assert.match(text, /In the 10 minutes since: 0 allowed, 0 refused, 7 denied/)
+    assert.match(text, /In the 10 minutes before: 5 allowed, 2 refused, 0 denied/)
     await client.rateLimitOverride.updateMany({ data: { effect: 'allow', updatedAt } })
     const exempt = (await open(BAD)).text
     assert.match(exempt, /Exempt requests are not logged\./)
@@ -247,8 +247,8 @@ forEachDatabase((provider) => {
     assert.match(text, /aria-label="9 requests/)
     assert.match(text, /<dt>Requests<\/dt><dd>9<\/dd>/)
     assert.match(text, /class="mark-of-change"/)
-    assert.match(text, /In the 10 minutes since: 0 allowed, 0 over the limit, 4 denied/)
-    assert.match(text, /In the 10 minutes before: 3 allowed, 2 over the limit, 0 denied/)
+    assert.match(text, /In the 10 minutes since: 0 allowed, 0 refused, 4 denied/)
+    assert.match(text, /In the 10 minutes before: 3 allowed, 2 refused, 0 denied/)
     assert.match(text, /<bdi>\/search<\/bdi>/)
     assert.match(text, /title="default">.*?Each client has its own/s)
     assert.match(text, /title="override">.*?class="standing">Nothing allowed /s)

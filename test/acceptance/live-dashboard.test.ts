@@ -131,12 +131,12 @@ forEachDatabase((provider) => {
     const before = figures(await page('?days=1'))
     await logEvents(client, { ...its, denied: 30 })
     const text = await page('?days=1')
-    const { Requests, Denied, 'Over the limit': over, 'Block rate': rate, 'Would be refused': would } = figures(text)
+    const { Requests, Denied, Refused: over, 'Refusal rate': rate, 'Would be refused': would } = figures(text)
 
-    assert.deepEqual([before['Block rate'], before.Denied], ['10.0%', '0'])
+    assert.deepEqual([before['Refusal rate'], before.Denied], ['10.0%', '0'])
     assert.deepEqual([Requests, over, would, Denied, rate], ['40', '1', '0', '30', '10.0%'])
     assert.match(text, /<a class="series"[^>]*><svg[^>]*>.*?<\/svg>Denied <b>30<\/b>/)
-    assert.match(text, /aria-label="40 requests, 1 \(10\.0%\) of them over the limit, 30 denied\./)
+    assert.match(text, /aria-label="40 requests, 1 \(10\.0%\) of them refused, 30 denied\./)
     assert.match(text, /<rect class="part denied"/)
     assert.match(section(text, 'paths'), /data-label="Denied">30</)
     assert.match(section(text, 'clients'), /data-label="Denied">30</)
@@ -163,7 +163,7 @@ forEachDatabase((provider) => {
 
     assert.match(text, /<a class="mark-of-change"[^>]*><title>[^<]* UTC: Rule login created<\/title>/)
     assert.match(text, /<bdi>Override ip:192\.0\.2\.9 created<\/bdi>/)
-    assert.match(section(text, 'rules'), /before <b>8 of 10 over the limit<\/b>, after <b>1 of 10 over the limit<\/b>/)
+    assert.match(section(text, 'rules'), /before <b>8 of 10 refused<\/b>, after <b>1 of 10 refused<\/b>/)
     assert.ok(id > 0)
   })
 
@@ -192,14 +192,14 @@ forEachDatabase((provider) => {
       )
 
     assert.deepEqual(effects(await page('?minutes=60')), [
-      ['user:7', 'deleted', '3 of 4 over the limit', '0 of 6 over the limit, 5 denied'],
-      ['ip:198.51.100.0/24', 'created', '6 of 8 over the limit', '0 of 12 over the limit, 10 denied'],
+      ['user:7', 'deleted', '3 of 4 refused', '0 of 6 refused, 5 denied'],
+      ['ip:198.51.100.0/24', 'created', '6 of 8 refused', '0 of 12 refused, 10 denied'],
     ])
     assert.deepEqual(effects(await page('?minutes=60&path=/search&key=user:7'))[1], [
       'ip:198.51.100.0/24',
       'created',
-      '6 of 8 over the limit',
-      '0 of 10 over the limit, 10 denied',
+      '6 of 8 refused',
+      '0 of 10 refused, 10 denied',
     ])
   })
 

@@ -35,7 +35,7 @@ forEachDatabase((provider) => {
     )
     const { text } = await get('overrides.html')
     assert.deepEqual(listed(text), ['ip:10.0.0.0/8'])
-    assert.match(text, /<span class="decision blocked">Blocked<\/span>/)
+    assert.match(text, /<span class="decision denied">Denied<\/span>/)
     assert.match(text, /Until <time[^>]*>/)
     assert.match(text, /<bdi>By alice<\/bdi>/)
     assert.match(text, /“<bdi>a bot<\/bdi>”/)

@@ -80,7 +80,7 @@ test('a pseudonym is found by its address, explained, blocked and ended like any
   }
 
   const blocked = await its.do(page, 'block', { for: '1h' })
-  assert.deepEqual(noticeOf(blocked), ['success', 'Blocked until 2026-01-15 13:00:00 UTC.'])
+  assert.deepEqual(noticeOf(blocked), ['success', 'Denied until 2026-01-15 13:00:00 UTC.'])
   assert.deepEqual(
     (await overrides.findMany()).map(({ client }) => client),
     [bad],
@@ -124,7 +124,7 @@ test('a shortened client says that it is a network, and blocking it blocks and n
   const blocked = await its.do(page, 'block', { for: '1h' })
   assert.deepEqual(noticeOf(blocked), [
     'success',
-    'Blocked until 2026-01-15 13:00:00 UTC, with all addresses of 203.0.113.0/24.',
+    'Denied until 2026-01-15 13:00:00 UTC, with all addresses of 203.0.113.0/24.',
   ])
   assert.deepEqual(
     (await overrides.findMany()).map(({ client }) => client),

@@ -318,7 +318,7 @@ inChromium(() => {
     assert.ok((await widthOf(page)) <= 360)
     assert.deepEqual(await findFaults(page), [])
     assert.match(
-      await page.getByRole('group', { name: /^46 requests, 25 \(54\.3%\) of them over the limit/ }).innerHTML(),
+      await page.getByRole('group', { name: /^46 requests, 25 \(54\.3%\) of them refused/ }).innerHTML(),
       /<rect/,
     )
   })

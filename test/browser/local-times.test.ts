@@ -42,7 +42,7 @@ inChromium(() => {
     }
 
     await page.goto(`${origin}${DASHBOARD}client.html?client=${CLIENT}&days=1`)
-    await page.getByRole('heading', { name: 'Blocked until 2026-01-15 18:30:00' }).waitFor()
+    await page.getByRole('heading', { name: 'Denied until 2026-01-15 18:30:00' }).waitFor()
     await page.getByRole('cell', { name: '2026-01-15 17:29:59', exact: true }).waitFor()
     const chart = page.locator('svg.chart')
     assert.match((await chart.getAttribute('aria-label')) ?? '', /2026-01-15 16:30–17:30 \(11:00–12:00 UTC\)\.$/)

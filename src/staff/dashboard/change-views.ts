@@ -58,10 +58,10 @@ export function effectViews(effects: readonly ChangeEffect[]): EffectView[] {
   }))
 }
 
-/** Formats `12 of 300 over the limit, 7 denied`. */
+/** Formats `12 of 300 refused, 7 denied`. */
 function counted(counts: ChangeEffect['before']): string {
   const { blocked, would_block, denied } = counts
   const would = would_block === 0 ? '' : `, ${formatCount(would_block)} would be refused`
   const refused = denied === 0 ? '' : `, ${formatCount(denied)} denied`
-  return `${formatCount(blocked)} of ${formatCount(allRequests(counts))} over the limit${would}${refused}`
+  return `${formatCount(blocked)} of ${formatCount(allRequests(counts))} refused${would}${refused}`
 }

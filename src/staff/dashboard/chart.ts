@@ -146,11 +146,11 @@ function describeTraffic({ bar_ms, bars }: OverTime, rates: boolean): string {
   if (first === undefined || allRequests(sum) === 0) return 'No requests.'
   const busiest = bars.reduce((most, bar) => (allRequests(bar) > allRequests(most) ? bar : most), first)
   const rate = rates && sum.total > 0 ? ` (${formatRate(sum.blocked / sum.total)})` : ''
-  const sentences = [`${formatRequests(allRequests(sum))}, ${formatCount(sum.blocked)}${rate} of them over the limit`]
+  const sentences = [`${formatRequests(allRequests(sum))}, ${formatCount(sum.blocked)}${rate} of them refused`]
   if (sum.would_block > 0) sentences.push(`${formatCount(sum.would_block)} would be refused`)
   if (sum.denied > 0) sentences.push(`${formatCount(sum.denied)} denied`)
   const time = barTime(busiest.start_ms, bar_ms)
-  const most = `${formatRequests(allRequests(busiest))}, ${formatCount(busiest.blocked)} over the limit`
+  const most = `${formatRequests(allRequests(busiest))}, ${formatCount(busiest.blocked)} refused`
   return `${sentences.join(', ')}. The most in ${barName(bar_ms)}: ${most}, ${time} UTC.`
 }
 
@@ -303,7 +303,7 @@ function column(index: number, from: number, height: number): string {
 
 function outcomeWords({ over_limit, denied }: RefusedOverTime['bars'][number]): string {
   const parts = [
-    ...(over_limit > 0 ? [`${formatCount(over_limit)} over the limit`] : []),
+    ...(over_limit > 0 ? [`${formatCount(over_limit)} refused`] : []),
     ...(denied > 0 ? [`${formatCount(denied)} denied`] : []),
   ]
   return parts.join(' and ')

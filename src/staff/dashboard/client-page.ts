@@ -142,7 +142,7 @@ function figures(
   return [
     figure('Requests', requests),
     ...(onlyBlocked ? [] : [figure('Allowed', counts.allowed, 'allowed', 'allowed')]),
-    figure('Over the limit', over_limit, 'blocked', 'over_limit'),
+    figure('Refused', over_limit, 'blocked', 'over_limit'),
     figure('Would be refused', would_be, 'would-block', 'would_be'),
     figure('Denied', denied, 'denied', 'denied'),
   ]

@@ -90,7 +90,7 @@ function effectOf(effect: string, report: ClientEffect | undefined) {
 function outcomeWords(counts: ClientCounts): string {
   const { allowed, blocked, denied } = toOutcomes(counts)
   const wouldBe = counts.would_be === 0 ? '' : `, ${formatCount(counts.would_be)} would have been refused`
-  return `${formatCount(allowed)} allowed, ${formatCount(blocked)} over the limit${wouldBe}, ${formatCount(denied)} denied`
+  return `${formatCount(allowed)} allowed, ${formatCount(blocked)} refused${wouldBe}, ${formatCount(denied)} denied`
 }
 
 /** Returns the changes of its overrides, the newest first. */

@@ -151,7 +151,7 @@ function outcomes(
     ...toggle(series),
   })
   const refused = [
-    entry('blocked', 'over_limit', 'Over the limit', blocked),
+    entry('blocked', 'over_limit', 'Refused', blocked),
     entry('would-block', 'would_be', 'Would be refused', would_block),
     entry('denied', 'denied', 'Denied', denied),
   ]

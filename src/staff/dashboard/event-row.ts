@@ -10,9 +10,7 @@ const DECISIONS: Readonly<Record<string, readonly [decision: string, text: strin
 
 /** Returns an event as the tables of requests show it, with the links to its client and to why it was decided so. */
 export function eventRow(event: ClientEvent, kept: KeptView) {
-  const overLimit = event.allowed
-    ? (['over-limit', 'Would be refused'] as const)
-    : (['blocked', 'Over the limit'] as const)
+  const overLimit = event.allowed ? (['over-limit', 'Would be refused'] as const) : (['blocked', 'Refused'] as const)
   const [decision, decision_text] = DECISIONS[event.outcome] ?? overLimit
   return {
     ...toMoment(Date.parse(event.timestamp)),

@@ -21,8 +21,8 @@ export type EventFields = Readonly<Record<EventField, string>>
 export type FieldErrors = Readonly<Partial<Record<EventField, string>>>
 
 const OUTCOME_TEXTS: Readonly<Record<SearchedOutcome, string>> = {
-  refused: 'Refused, for whatever reason',
-  over_limit: 'Over the limit',
+  refused: 'Not allowed, for whatever reason',
+  over_limit: 'Refused (over a limit)',
   denied: 'Denied',
   unavailable: 'No store answered',
   would_be: 'Would be refused',

@@ -93,7 +93,7 @@ export function offenderContext(
 
 /** Returns a decision's text, and its class in the style sheet as `decision`. */
 function decision({ allowed, count, limit }: RecentEvent) {
-  if (!allowed) return { decision: 'blocked', decision_text: 'Blocked' }
+  if (!allowed) return { decision: 'blocked', decision_text: 'Refused' }
   // The rule does not block.
   if (count > limit) return { decision: 'over-limit', decision_text: 'Would be refused' }
   return { decision: 'allowed', decision_text: 'Allowed' }

@@ -5,9 +5,9 @@ import { formatTime, visible } from './format.js'
 /** The actor of a ban begins with this, before the name of its rule. */
 const RULE_PREFIX = 'rule:'
 
-/** Says what an override does: `Blocked`, `Exempt from all limits`, `Limited to 300/m`. */
+/** Says what an override does: `Denied`, `Exempt from all limits`, `Limited to 300/m`. */
 export function effectWords(effect: string): string {
-  if (effect === 'deny') return 'Blocked'
+  if (effect === 'deny') return 'Denied'
   return effect === 'allow' ? 'Exempt from all limits' : `Limited to ${visible(effect)}`
 }
 

@@ -66,7 +66,7 @@ function requestsOf({ total, denied = 0 }: Counts): number {
 
 function barLabel({ total, block_rate, denied = 0 }: Counts): string {
   if (total + denied === 0) return 'No requests'
-  const over = `${formatRate(block_rate)} of ${formatRequests(total)} over the limit`
+  const over = `${formatRate(block_rate)} of ${formatRequests(total)} refused`
   return denied === 0 ? over : `${over}, and ${formatCount(denied)} denied`
 }
 
@@ -78,7 +78,7 @@ function figures(now: Counts, before: Counts | undefined, onlyBlocked: boolean):
     change: before && toCountChange(count(now), count(before)),
   })
   const refusals = [
-    figure('Over the limit', ({ blocked }) => blocked, 'blocked'),
+    figure('Refused', ({ blocked }) => blocked, 'blocked'),
     ...(now.would_block === undefined
       ? []
       : [figure('Would be refused', ({ would_block = 0 }) => would_block, 'would-block')]),
@@ -92,7 +92,7 @@ function figures(now: Counts, before: Counts | undefined, onlyBlocked: boolean):
     figure('Allowed', allowed, 'allowed'),
     ...refusals,
     {
-      label: 'Block rate',
+      label: 'Refusal rate',
       value: formatRate(now.block_rate),
       change: before && now.total > 0 && before.total > 0 ? toRateChange(now.block_rate, before.block_rate) : undefined,
     },
@@ -131,7 +131,7 @@ function beforeText(window: ReportWindow, before: Counts, onlyBlocked: boolean):
   const { blocked, block_rate, denied = 0 } = before
   const when = formatWindowBefore(window)
   if (requestsOf(before) === 0) return onlyBlocked ? `Nothing logged in the ${when}` : `No requests in the ${when}`
-  const over = `${formatCount(blocked)} over the limit`
+  const over = `${formatCount(blocked)} refused`
   const rate = onlyBlocked ? '' : ` (${formatRate(block_rate)})`
   const parts = [...(onlyBlocked ? [] : [formatRequests(requestsOf(before))]), over + rate]
   if (denied > 0) parts.push(`${formatCount(denied)} denied`)

@@ -40,6 +40,7 @@ const PARTIALS = [
   'summary',
   'values',
   'window-selector',
+  'words',
 ]
 
 /** The pages, by the names of their templates. */

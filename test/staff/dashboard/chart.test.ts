@@ -141,15 +141,15 @@ test('the description says how much there was, what became of it, and when it wa
 
   assert.equal(
     description,
-    '2,011 requests, 501 (24.9%) of them over the limit, 3 would be refused. ' +
-      'The most in 6 hours: 2,000 requests, 500 over the limit, 2026-01-15 06:00–12:00 UTC.',
+    '2,011 requests, 501 (24.9%) of them refused, 3 would be refused. ' +
+      'The most in 6 hours: 2,000 requests, 500 refused, 2026-01-15 06:00–12:00 UTC.',
   )
 })
 
 test('a log of refusals alone has no rate', () => {
   const { description } = drawChart(overTime(HOUR_MS, [{ total: 4, blocked: 3, would_block: 1 }]), { rates: false })
 
-  assert.match(description, /^4 requests, 3 of them over the limit, 1 would/)
+  assert.match(description, /^4 requests, 3 of them refused, 1 would/)
 })
 
 test('the time of a bar says from when to when', () => {
@@ -172,7 +172,7 @@ test('a sparkline has a column for every bar with refusals, denials on top, the 
   assert.equal(over_limit, 'M1 100v-50h.9v50zM2 100v-8h.9v8zM3 100v-75h.9v75z')
   assert.equal(denied, 'M3 25v-25h.9v25zM4 100v-25h.9v25z')
   assert.equal(columns, 5)
-  assert.equal(description, 'At most 75 over the limit and 25 denied, 2026-01-15 03:00–04:00 UTC')
+  assert.equal(description, 'At most 75 refused and 25 denied, 2026-01-15 03:00–04:00 UTC')
 })
 
 test('a sparkline of one denial among very many requests over the limit stays in its box', () => {

@@ -159,8 +159,8 @@ test('of a log of refusals alone no page shows a rate, or who is near a limit', 
     const { text } = await request(DASHBOARD + path)
     const shown = text.replace(/<style>.*<\/style>/s, '').replace(/<[^>]*>/g, ' ')
     assert.match(shown, /Only refusals are logged/)
-    assert.doesNotMatch(shown, /Block rate|Near a limit|%/)
-    assert.doesNotMatch(text, />Block rate</)
+    assert.doesNotMatch(shown, /Refusal rate|Near a limit|%/)
+    assert.doesNotMatch(text, />Refusal rate</)
     assert.doesNotMatch(text, /aria-label="[^"]*%/)
   }
 })

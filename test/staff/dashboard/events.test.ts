@@ -65,7 +65,7 @@ forEachDatabase((provider) => {
         `events.html?${new URLSearchParams({ client: spelled, since: '2026-01-14T14:00Z', until: '2026-01-14 15:00' })}`,
       )
       assert.deepEqual(rowsOf(found), [
-        '2026-01-14 14:00:00 POST /items user:1007 Over the limit 2 of 1 items Why?',
+        '2026-01-14 14:00:00 POST /items user:1007 Refused 2 of 1 items Why?',
         '2026-01-14 14:00:00 POST /items user:1007 Allowed 1 of 1 items Why?',
       ])
       assert.match(linkOf(found, '<bdi>user:1007') ?? '', /^client\.html\?client=user%3A1007/)

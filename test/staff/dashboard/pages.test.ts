@@ -29,7 +29,7 @@ test('a dashboard without offenders and rules says so', async (t) => {
     text,
     /Rules are off on this server\. They apply while useDynamicRules, or RATELIMIT_USE_DYNAMIC_RULES, is true/,
   )
-  assert.match(text, /aria-label="0% of 1 request over the limit"/)
+  assert.match(text, /aria-label="0% of 1 request refused"/)
 })
 
 test('the dashboard shows both windows, or the one when they are the same', async (t) => {
@@ -85,7 +85,7 @@ test('the page of a client shows the outcomes of its requests', async (t) => {
   assert.match(text, /Latest 3 requests/)
   assert.match(
     text,
-    /decision blocked"[^>]*>Blocked <span class="unseen">– why\?<\/span><\/a><\/td>\s*<td[^>]*>3 of 2</,
+    /decision blocked"[^>]*>Refused <span class="unseen">– why\?<\/span><\/a><\/td>\s*<td[^>]*>3 of 2</,
   )
   assert.match(
     text,
@@ -109,7 +109,7 @@ test('a request over a limit that does not block is shown as such', async (t) =>
 
   assert.match(text, /Latest request</)
   assert.match(text, /decision over-limit"[^>]*>Would be refused </)
-  assert.match(text, /This key was not blocked in the last 7 days\./)
+  assert.match(text, /This key was not refused in the last 7 days\./)
 })
 
 test('the page of an unknown client says that there is nothing', async (t) => {

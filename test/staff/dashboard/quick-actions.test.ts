@@ -32,7 +32,7 @@ test('a client that overrides can name is blocked from its row, unless something
   await client.rateLimitOverride.create({ data: { client: 'user:7', effect: '90/m' } })
   const text = await page()
   assert.equal(blocks(text), 1)
-  assert.match(text, /<span class="faint">Blocked for ever<\/span>/)
+  assert.match(text, /<span class="faint">Denied for ever<\/span>/)
   assert.match(text, /<span class="faint">Limited to 90\/m for ever<\/span>/)
   assert.doesNotMatch(text, /<script>/)
 })
@@ -48,7 +48,7 @@ test('a network leads to its page, and is blocked from its row, unless something
   await client.rateLimitOverride.create({ data: { client: 'ip:198.51.100.0', effect: 'allow' } })
   const after = await page('?group=network')
   assert.equal(blocks(after), 1)
-  assert.match(after, /203\.0\.113\.0\/24<.*<span class="faint">Blocked for ever<\/span>/s)
+  assert.match(after, /203\.0\.113\.0\/24<.*<span class="faint">Denied for ever<\/span>/s)
 })
 
 test('the page that a block of a row leads to leads back to the list and the filter of the row', async (t) => {
@@ -92,8 +92,8 @@ test('pages that follow share their HTML until a client is blocked, and each has
   assert.equal(await page('?follow=1'), first)
   await client.rateLimitOverride.create({ data: { client: 'ip:198.51.100.0/24', effect: 'deny' } })
   const blocked = await page('?follow=1')
-  assert.match(blocked, /<span class="faint">Blocked for ever<\/span>/)
-  assert.doesNotMatch(first, /Blocked for ever/)
+  assert.match(blocked, /<span class="faint">Denied for ever<\/span>/)
+  assert.doesNotMatch(first, /Denied for ever/)
   actor = 'carol'
   const others = await page('?follow=1')
   assert.ok(others.includes('carol') && !others.includes('bob'))

@@ -55,7 +55,7 @@ test('a card says what it is compared with', () => {
     onlyBlocked: false,
   })
 
-  assert.equal(before, 'Compared with the 7 days before: 2,000 requests, 500 over the limit (25.0%)')
+  assert.equal(before, 'Compared with the 7 days before: 2,000 requests, 500 refused (25.0%)')
   assert.deepEqual(
     figures.map(({ change }) => change && said(change)),
     ['▼ 2,000 before', '▼ 1,500 before', '▼ 500 before', undefined],
@@ -72,10 +72,10 @@ test('of a log of refusals alone a card shows no rate', () => {
   assert.deepEqual(
     figures.map(({ label, value }) => [label, value]),
     [
-      ['Over the limit', '10'],
+      ['Refused', '10'],
       ['Let through', '2'],
     ],
   )
-  assert.equal(before, 'Compared with the 24 hours before: 5 over the limit')
+  assert.equal(before, 'Compared with the 24 hours before: 5 refused')
   assert.deepEqual([bar_label, segments], ['', []])
 })

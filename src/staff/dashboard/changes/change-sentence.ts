@@ -98,13 +98,13 @@ function overrideSentence({ name, action, before, after }: Described, fields: re
     : `changed ${listed(fields)} of the override of ${visible(name)}`
 }
 
-/** Returns what an override does: `blocked ip:203.0.113.7 until 2026-01-15 14:00:00 UTC`. */
+/** Returns what an override does: `denied ip:203.0.113.7 until 2026-01-15 14:00:00 UTC`. */
 function stateWords(fields: ChangedFields | null, name: string): string {
   const { effect, pathPattern, expiresAt } = fields ?? {}
   const client = visible(name)
   const done =
     effect === 'deny'
-      ? `blocked ${client}`
+      ? `denied ${client}`
       : effect === 'allow'
         ? `exempted ${client} from all limits`
         : `limited ${client} to ${visible(String(effect))}`

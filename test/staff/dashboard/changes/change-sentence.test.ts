@@ -30,8 +30,8 @@ const SENTENCES: readonly (readonly [change: Described, sentence: string])[] = [
     'created rule login with path pattern ^/login, methods POST, rate 5/m and 3 more fields',
   ],
   [rule('delete', RULE, null), 'deleted rule login with path pattern ^/login and rate 5/m'],
-  [override('create', null, BLOCK), 'blocked ip:203.0.113.7 until 2026-01-15 14:00:00 UTC'],
-  [override('delete', BLOCK, null), 'ended: blocked ip:203.0.113.7 until 2026-01-15 14:00:00 UTC'],
+  [override('create', null, BLOCK), 'denied ip:203.0.113.7 until 2026-01-15 14:00:00 UTC'],
+  [override('delete', BLOCK, null), 'ended: denied ip:203.0.113.7 until 2026-01-15 14:00:00 UTC'],
   [
     override('update', BLOCK, { ...BLOCK, expiresAt: null }),
     'changed the end of the override of ip:203.0.113.7 from 2026-01-15 14:00:00 UTC to none',
