@@ -103,7 +103,7 @@ function isNetwork(scope: string): boolean {
 
 function linksOf(subject: MessageLink | undefined, publicUrl: string | undefined): MessageLink[] {
   if (subject === undefined || publicUrl === undefined) return []
-  const dashboard = { text: 'Open the dashboard', url: publicUrl }
+  const dashboard = { text: 'Open all incidents', url: `${publicUrl}#incidents` }
   return subject.url.length <= MAX_URL ? [subject, dashboard] : [dashboard]
 }
 

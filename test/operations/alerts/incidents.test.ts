@@ -63,7 +63,7 @@ forEachDatabase((_provider, open) => {
         `  Paths: ${incident?.paths.join(', ')}`,
         '',
         `Open the network: ${link}`,
-        `Open the dashboard: ${DASHBOARD}`,
+        `Open all incidents: ${DASHBOARD}#incidents`,
       ].join('\n'),
     )
     assert.deepEqual(
