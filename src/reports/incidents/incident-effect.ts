@@ -1,27 +1,29 @@
 /** What came of what was done about an incident: its refusals and denials in equal times before and after. */
-import { MINUTE_MS } from '../../ground/time/clock.js'
+import { MINUTE_MS, SECOND_MS } from '../../ground/time/clock.js'
 import { HOUR_SPAN, KEPT_MINUTES } from '../../log/rollups/counting.js'
 import type { LogSnapshot } from '../report.js'
 import type { IncidentAction } from './actions.js'
 import type { FoundIncident, RefusedRow } from './incident.js'
 import { networkRange } from './read-attackers.js'
-import { readClients, readRefusals } from './refusal-sums.js'
+import { type RangeUnit, readClients, readRefusals } from './refusal-sums.js'
 import type { HourSpan } from './usual.js'
 
 export interface IncidentEffect {
-  /** The length of each time, in milliseconds: whole minutes, or whole hours from an hour and a half on. */
+  /** The length of each time, in milliseconds: whole minutes after three of them, and whole hours from an hour and a half on. */
   readonly length_ms: number
   readonly before: Pick<RefusedRow, 'refused' | 'denied'>
   readonly after: Pick<RefusedRow, 'refused' | 'denied'>
 }
 
+/** The sums have no whole minute of it. */
+const BY_EVENTS_MS = 3 * MINUTE_MS
 /** For so long the sums of minutes reach as far back. */
 const BY_MINUTES = 90
 /** Minutes are kept for a moment longer than they are read. */
 const MOST_MINUTES = KEPT_MINUTES - 2
 const MOST_HOURS = 24
 
-/** Reads the effect of an action; undefined in the first minute, and of an incident that is ignored. */
+/** Reads the effect of an action; undefined in the first second, and of an incident that is ignored. */
 export async function readEffect(
   snapshot: LogSnapshot,
   found: FoundIncident,
@@ -31,25 +33,44 @@ export async function readEffect(
   const times = timesAround(action.at_ms, snapshot.nowMs)
   if (times === undefined) return undefined
   const { span, before, after } = times
-  const rows = await readScope(snapshot, found, span, { from: before.from, to: after.to })
-  const sum = ({ from, to }: HourSpan) => {
-    const within = rows.filter(({ at }) => at >= from && at < to)
-    return {
-      refused: within.reduce((total, { refused }) => total + refused, 0),
-      denied: within.reduce((total, { denied }) => total + denied, 0),
-    }
-  }
-  return { length_ms: (after.to - after.from) * span * MINUTE_MS, before: sum(before), after: sum(after) }
+  const [rowsBefore, rowsAfter] = await Promise.all(
+    [before, after].map((range) => readScope(snapshot, found, span, range)),
+  )
+  const unitMs = span === 'ms' ? 1 : span * MINUTE_MS
+  return { length_ms: (after.to - after.from) * unitMs, before: sum(rowsBefore), after: sum(rowsAfter) }
 }
 
-/** Returns equal times around a moment, in whole minutes or hours. */
-function timesAround(atMs: number, nowMs: number) {
+function sum(rows: readonly RefusedRow[] = []) {
+  return {
+    refused: rows.reduce((total, { refused }) => total + refused, 0),
+    denied: rows.reduce((total, { denied }) => total + denied, 0),
+  }
+}
+
+interface TimesAround {
+  readonly span: RangeUnit
+  readonly before: HourSpan
+  readonly after: HourSpan
+}
+
+/** Returns equal times around a moment: to the millisecond at first, then in whole minutes or hours. */
+function timesAround(atMs: number, nowMs: number): TimesAround | undefined {
+  const lengthMs = nowMs - atMs
+  if (lengthMs < SECOND_MS) return undefined
+  if (lengthMs < BY_EVENTS_MS) {
+    const end = Math.floor(atMs) + Math.floor(lengthMs)
+    return {
+      span: 'ms',
+      before: { from: Math.floor(atMs) - Math.floor(lengthMs), to: Math.floor(atMs) },
+      after: { from: Math.floor(atMs), to: end },
+    }
+  }
   const minutes = Math.floor((nowMs - atMs) / MINUTE_MS)
   const byHours = minutes >= BY_MINUTES ? wholeTimes(atMs, nowMs, HOUR_SPAN, MOST_HOURS) : undefined
   return byHours ?? wholeTimes(atMs, nowMs, 1, MOST_MINUTES - minutes)
 }
 
-function wholeTimes(atMs: number, nowMs: number, span: 1 | 60, most: number) {
+function wholeTimes(atMs: number, nowMs: number, span: 1 | 60, most: number): TimesAround | undefined {
   const unitMs = span * MINUTE_MS
   const [end, start] = [Math.floor(atMs / unitMs), Math.ceil(atMs / unitMs)]
   const length = Math.min(most, Math.floor(nowMs / unitMs) - start)
@@ -57,7 +78,7 @@ function wholeTimes(atMs: number, nowMs: number, span: 1 | 60, most: number) {
   return { span, before: { from: end - length, to: end }, after: { from: start, to: start + length } }
 }
 
-function readScope(snapshot: LogSnapshot, { kind, scope, rows }: FoundIncident, span: 1 | 60, range: HourSpan) {
+function readScope(snapshot: LogSnapshot, { kind, scope, rows }: FoundIncident, span: RangeUnit, range: HourSpan) {
   if (kind !== 'policy') {
     const networks = kind === 'network' ? [networkRange(`ip:${scope}`)] : []
     return readClients(snapshot, span, range, { clients: kind === 'client' ? [scope] : [], networks })

@@ -28,7 +28,7 @@ interface Listed extends Timed {
 /** An incident, with what was done about it, and what came of that. */
 export interface IncidentStory extends Incident {
   readonly action: IncidentAction | undefined
-  /** Undefined in the first minute, and of one that is ignored. */
+  /** Undefined in the first second, and of one that is ignored. */
   readonly effect: IncidentEffect | undefined
 }
 

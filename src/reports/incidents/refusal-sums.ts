@@ -2,10 +2,10 @@
 
 import { MINUTE_MS } from '../../ground/time/clock.js'
 import { CLIENT, IS_DENIED, IS_REFUSED, POLICY } from '../../log/event-sql.js'
-import { CLIENTS, HOUR_SPAN, type Span } from '../../log/rollups/counting.js'
+import { CLIENTS, HOUR_SPAN } from '../../log/rollups/counting.js'
 import { inRange, oneByOne, Parameters } from '../filter.js'
 import { loggedEvents, readSplit, type SplitQueries, TURNED_AWAY_EVENTS } from '../logged-events.js'
-import { type Period, splitPeriod } from '../period.js'
+import { type Period, splitPeriod, unsplit } from '../period.js'
 import type { LogSnapshot } from '../report.js'
 import type { RefusedRow } from './incident.js'
 import type { HourSpan } from './usual.js'
@@ -36,8 +36,12 @@ const MAX_HOURS = 200
 /** The most conditions of a statement: each is a part of it, and SQLite takes 500. */
 const MAX_CONDITIONS = 50
 
+/** The unit of a range: minutes, hours, or milliseconds, whose events are read. */
+export type RangeUnit = 1 | 60 | 'ms'
+
 /** Splits whole hours or minutes: no event is read for their ends. */
-function splitWhole({ sums }: LogSnapshot, span: Span, { from, to }: HourSpan) {
+function splitWhole({ sums }: LogSnapshot, span: RangeUnit, { from, to }: HourSpan) {
+  if (span === 'ms') return unsplit({ startMs: from, endMs: to })
   const period: Period = { startMs: from * span * MINUTE_MS, endMs: to * span * MINUTE_MS }
   const minutesFrom = span === 1 ? sums.minutesFrom : Number.POSITIVE_INFINITY
   return splitPeriod(period, { dirty: sums.dirty, minutesFrom, longest: HOUR_SPAN })
@@ -88,7 +92,7 @@ function hourRows(
 /** Reads the refusals that pass one of some conditions, which no row may pass twice, by hour or by minute. */
 export async function readRefusals(
   snapshot: LogSnapshot,
-  span: 1 | 60,
+  span: RangeUnit,
   range: HourSpan,
   conditions: readonly RowCondition[],
   isFew = true,
@@ -111,7 +115,7 @@ export async function readRefusals(
     events: (logged, parameters) =>
       logged(parameters, TURNED_AWAY_EVENTS).map(
         ({ where }) =>
-          `SELECT ${dialect.toMinute('"timestamp"')} / ${span} AS at, ${EVENT_ROW} FROM ${dialect.table('rate_limit_event')}
+          `SELECT ${span === 'ms' ? '0' : `${dialect.toMinute('"timestamp"')} / ${span}`} AS at, ${EVENT_ROW} FROM ${dialect.table('rate_limit_event')}
            WHERE ${where} AND (${conditions.map((condition) => condition(EVENT_COLUMNS, parameters)).join(' OR ')})`,
       ),
   }
@@ -121,7 +125,7 @@ export async function readRefusals(
 /** Reads the refusals of clients and of networks, whose clients it reads all. */
 export async function readClients(
   snapshot: LogSnapshot,
-  span: 1 | 60,
+  span: RangeUnit,
   range: HourSpan,
   { clients, networks }: { readonly clients: readonly string[]; readonly networks: readonly ClientRange[] },
 ): Promise<RefusedRow[]> {

@@ -69,12 +69,25 @@ forEachDatabase((provider) => {
       [startMs + 5 * MINUTE_MS],
     )
     await refuse('ip:203.0.113.7', 70, startMs + 8 * MINUTE_MS, { outcome: 'denied', policy: 'override', ruleName: '' })
+    // At first by the events, then by whole minutes.
+    const moveAction = (atMs: number) =>
+      database.execute(
+        `UPDATE ${dialect.table('rate_limit_change')} SET changed_at = ${dialect.fromMs('$1')} WHERE entity = 'override'`,
+        [atMs],
+      )
+    await refuse('ip:203.0.113.8', 5, nowMs - 70_000)
+    await refuse('ip:203.0.113.8', 9, nowMs - 30_000, { outcome: 'denied', policy: 'override', ruleName: '' })
+    await moveAction(nowMs - 40_000)
+    const [early] = await rows()
+    assert.match(early?.text ?? '', /40 seconds before: 5 refused, 0 denied; 40 seconds since: 0 refused, 9 denied\./)
+
+    await moveAction(startMs + 5 * MINUTE_MS)
     clock.advance(MINUTE_MS)
     const [acted] = await rows()
     assert.match(acted?.text ?? '', /An override of ip:203\.0\.113\.0\/24 was written/)
     assert.match(
       acted?.text ?? '',
-      /3\d minutes before: 1,200 refused, 0 denied; 3\d minutes since: 0 refused, 70 denied\./,
+      /3\d minutes before: 1,200 refused, 0 denied; 3\d minutes since: 5 refused, 79 denied\./,
     )
     assert.doesNotMatch(acted?.html ?? '', /action="block"/)
   })
