@@ -2,13 +2,13 @@
 import { createRequire } from 'node:module'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { adminPlugin } from '../admin/index.js'
-import { dashboardPlugin, staffAccounts } from '../src/dashboard.js'
+import { dashboardPlugin, type StaffAccounts, staffAccounts } from '../src/dashboard.js'
 import { errorMessage } from '../src/ground/errors.js'
 import { rateLimitPlugin } from '../src/index.js'
 import { Command } from './commands/support/commander.js'
 import { withEnvironmentFile } from './commands/support/open-database.js'
 import { apiRoutes } from './example/api-routes.js'
-import { createDemoDatabase, type DemoDatabase, demoRoutes, demoUser, tellDemoStory } from './example/demo.js'
+import { startDemo } from './example/demo-app.js'
 import { HOME_PAGE } from './example/home-page.js'
 import { explainListenError, listenAddress } from './example/listen-address.js'
 import { openStaffFile, type StaffFile } from './example/staff-file.js'
@@ -21,7 +21,7 @@ const DEFAULT_RATE = '100/m'
 
 const { demo } = new Command('npm start --')
   .description('Starts an example app with limited routes, a staff dashboard and an admin panel.')
-  .option('--demo', 'add invented traffic: a week of it, with an incident that goes on')
+  .option('--demo', 'start the demo: a week of invented traffic, incidents that go on, an account of each role')
   .helpOption('-h, --help', 'show this help')
   .addHelpText(
     'after',
@@ -37,10 +37,7 @@ The accounts are in ${STAFF_FILE}: delete it, and the next start makes a new pas
   .parse()
   .opts()
 
-async function buildApp(
-  { accounts, sessionSecret }: StaffFile,
-  database: DemoDatabase | undefined,
-): Promise<FastifyInstance> {
+async function buildApp({ accounts, sessionSecret }: StaffFile): Promise<FastifyInstance> {
   // A proxy's addresses are given like this: trustProxy: ['10.0.0.0/8']. AdminJS takes seconds to load on a slow
   // machine.
   const app = Fastify({ logger: { level: 'warn' }, pluginTimeout: 60_000 })
@@ -49,19 +46,21 @@ async function buildApp(
     logEvents: true,
     useDynamicRules: true,
     middleware: { defaultRate: DEFAULT_RATE, rateLimits: { '/auth/': '5/m' } },
-    ...(database && { database: database.url, user: demoUser }),
   })
   // The sign-in is one for both: the path is above the dashboard and the panel.
   const staff = staffAccounts({ accounts, sessionSecret, cookiePath: '/ratelimit' })
   await app.register(dashboardPlugin, { prefix: '/ratelimit', staff })
-  if (hasAdminJs()) await app.register(adminPlugin, { rootPath: PANEL, staff })
+  await addPanel(app, staff)
   await app.register(apiRoutes)
-  if (database !== undefined) {
-    app.addHook('onClose', () => database.remove())
-    await app.register(demoRoutes)
-  }
   app.get('/', async (_request, reply) => reply.type('text/html; charset=utf-8').send(HOME_PAGE))
   return app
+}
+
+/** Adds the panel where its packages are installed, and returns its path. */
+async function addPanel(app: FastifyInstance, staff: StaffAccounts): Promise<string | undefined> {
+  if (!hasAdminJs()) return undefined
+  await app.register(adminPlugin, { rootPath: PANEL, staff })
+  return PANEL
 }
 
 /** Returns whether the optional packages of the panel are installed. */
@@ -86,13 +85,15 @@ async function createExampleRule(app: FastifyInstance): Promise<void> {
 async function start(): Promise<void> {
   Object.assign(process.env, withEnvironmentFile(process.env))
   const listen = listenAddress(process.env)
+  if (demo) {
+    closeOnSignal(await startDemo({ listen, print: console.log, addPanel }))
+    return
+  }
   const { staff, newPassword } = await openStaffFile(STAFF_FILE)
   if (newPassword !== undefined) announcePassword(newPassword)
-  const database = demo ? await createDemoDatabase() : undefined
-  const app = await buildApp(staff, database)
+  const app = await buildApp(staff)
   try {
-    if (database === undefined) await createExampleRule(app)
-    else await tellDemoStory(app, DEFAULT_RATE)
+    await createExampleRule(app)
     await app.listen(listen)
   } catch (error) {
     await app.close()
@@ -105,9 +106,6 @@ async function start(): Promise<void> {
   }
   console.log(`Staff dashboard: ${app.listeningOrigin}/ratelimit/dashboard/`)
   if (hasAdminJs()) console.log(`Admin panel:     ${app.listeningOrigin}${PANEL}`)
-  if (database !== undefined) {
-    console.log(`Demo:            a scraper is at work now; the database, ${database.url}, is removed at the end`)
-  }
 }
 
 /** Prints a new password at once, before anything can fail, since it is not stored. */

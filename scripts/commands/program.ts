@@ -115,6 +115,17 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
       ),
     )
 
+  define(program, 'demo', {
+    summary: 'Start a shop with invented traffic, to try the dashboard on',
+    about: [
+      'Starts an app on this machine with a week of invented requests, and three incidents that go on: a scraper, a customer beyond its limit, and a rule that was edited to a rate that is too low. It prints the addresses, an account of each role, and a token of the API.',
+      'Its database is a temporary file, which is removed at the end. Ctrl-C ends it.',
+    ],
+    example: 'npx fastify-smart-ratelimit demo',
+  })
+    .option('--port <int>', 'the port; 0 is any free one', integer('port', 0, 65_535), 3_000)
+    .action((options, command) => perform(command, import('./demo.js'), options))
+
   defineOnDatabase(program, 'erase', {
     summary: 'Delete what is stored of one client',
     about: [

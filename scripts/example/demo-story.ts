@@ -1,6 +1,6 @@
 /**
- * The story of `npm start -- --demo`: a shop's API with visitors and customers, and since 25 minutes a scraper that uses
- * twelve addresses of one network. One customer exceeds its limit by mistake.
+ * The story of the demo: a shop's API with visitors and customers. Since 25 minutes a scraper uses twelve addresses of one
+ * network, one customer exceeds its limit by mistake, and a campaign meets a rule that was edited to a rate that is too low.
  */
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 
@@ -27,11 +27,15 @@ export const DEMO_RULES = [
   },
   { name: 'search', description: 'Costs the most', pathPattern: '^/search$', method: 'GET', key: 'user', rate: '60/m' },
   { name: 'orders', description: '', pathPattern: '^/orders$', method: 'POST', key: 'user', rate: '30/m' },
-].map((rule, index) => ({ ...rule, priority: 30 - 10 * index }))
+  { name: 'products', description: '', pathPattern: '^/products/', method: 'GET', key: 'user', rate: '5/m' },
+].map((rule, index) => ({ ...rule, priority: 40 - 10 * index }))
+
+/** The fields of rules before the edit that began an incident. */
+export const RULE_BEFORE: Readonly<Record<string, { readonly rate: string }>> = { products: { rate: '60/m' } }
 
 export const STORY_DAYS = 7
-/** The time before the start of the demo at which the incident began. */
-const INCIDENT_MS = 25 * MINUTE_MS
+/** The time before the start of the demo at which the incidents began. */
+export const INCIDENT_MS = 25 * MINUTE_MS
 const GUESSING_STARTED_MS = 4 * DAY_MS - 2 * HOUR_MS
 const BUSIEST_HOUR = 15
 
@@ -70,6 +74,15 @@ const scraper: Traffic[] = range(12).flatMap((number) => {
   ]
 })
 
+/** Customers whom a campaign brought, and whom the edited rule refuses now and then. */
+const shoppers: Traffic[] = range(40).map((number) => ({
+  address: `198.51.100.${100 + number}`,
+  user: 2_000 + number,
+  method: 'GET',
+  path: `/products/${number % 5}`,
+  perMinute: duringIncident(4.5),
+}))
+
 /** A client that guessed passwords for half an hour, days ago. */
 const guesser: Traffic = {
   address: '203.0.113.200',
@@ -80,7 +93,7 @@ const guesser: Traffic = {
     sinceStartMs > -GUESSING_STARTED_MS && sinceStartMs < -GUESSING_STARTED_MS + HOUR_MS / 2 ? 100 : 0,
 }
 
-export const TRAFFIC: readonly Traffic[] = [...visitors, ...customers, eagerCustomer, ...scraper, guesser]
+export const TRAFFIC: readonly Traffic[] = [...visitors, ...customers, eagerCustomer, ...scraper, ...shoppers, guesser]
 
 function isIncident(sinceStartMs: number): boolean {
   return sinceStartMs > -INCIDENT_MS

@@ -2,11 +2,12 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { databaseFor } from '../../src/database/database.js'
-import { MINUTE_MS, SECOND_MS } from '../../src/ground/time/clock.js'
+import { type Database, databaseFor } from '../../src/database/database.js'
+import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/ground/time/clock.js'
+import { asActor, type RateLimitClient } from '../../src/index.js'
 import { foldAll } from '../../src/log/rollups/catch-up.js'
 import { writeDemoLog } from './demo-log.js'
-import { DEMO_RULES, requestsWithin, TRAFFIC } from './demo-story.js'
+import { DEMO_RULES, INCIDENT_MS, RULE_BEFORE, requestsWithin, STORY_DAYS, TRAFFIC } from './demo-story.js'
 
 /** A temporary database for invented events, so that they are never among real ones. */
 export interface DemoDatabase {
@@ -32,9 +33,24 @@ export async function tellDemoStory(app: FastifyInstance, defaultRate: string): 
 /** @param startMs the end of the past */
 export async function tellDemoPast(app: FastifyInstance, defaultRate: string, startMs: number): Promise<void> {
   const { client } = app.smartRateLimit
-  for (const data of DEMO_RULES) await client.rateLimitRule.create({ data })
-  await writeDemoLog(databaseFor(client), defaultRate, startMs)
-  await foldAll(databaseFor(client), startMs)
+  const database = databaseFor(client)
+  await writeDemoRules(client, database, startMs)
+  await writeDemoLog(database, defaultRate, startMs)
+  await foldAll(database, startMs)
+}
+
+/** Writes the rules as if they were a week old, and the edit that began an incident. */
+async function writeDemoRules({ rateLimitRule }: RateLimitClient, database: Database, startMs: number): Promise<void> {
+  for (const rule of DEMO_RULES) await rateLimitRule.create({ data: { ...rule, ...RULE_BEFORE[rule.name] } })
+  for (const { name, rate } of DEMO_RULES.filter(({ name }) => name in RULE_BEFORE)) {
+    await asActor('grace', () => rateLimitRule.update({ where: { name }, data: { rate } }))
+  }
+  const { dialect } = database
+  await database.execute(
+    `UPDATE ${dialect.table('rate_limit_change')} SET changed_at = CASE action
+       WHEN 'create' THEN ${dialect.fromMs('$1')} ELSE ${dialect.fromMs('$2')} END`,
+    [startMs - STORY_DAYS * DAY_MS, startMs - INCIDENT_MS - MINUTE_MS],
+  )
 }
 
 const TOKEN = /^Bearer demo-(\d+)$/

@@ -1,6 +1,6 @@
 import { errorCode } from '../../src/ground/errors.js'
 
-interface ListenAddress {
+export interface ListenAddress {
   readonly port: number
   readonly host: string
 }

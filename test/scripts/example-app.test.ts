@@ -90,7 +90,7 @@ describe('the example app', () => {
   })
 
   test('a demo has a week of events, gets new ones, and leaves no database', async () => {
-    const { printed, stop } = await start(['--demo'], 'removed at the end\n')
+    const { printed, stop } = await start(['--demo'], 'Ctrl-C\n')
     const database = /file:\S+(?=,)/.exec(printed)?.[0] ?? ''
     const client = createRateLimitClient({ database })
     try {
