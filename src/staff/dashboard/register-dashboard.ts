@@ -9,8 +9,8 @@ import type { StaffRole } from '../shell/roles.js'
 import { addGuard, createStaffGuard, type StaffOptions, staffCheck } from '../shell/staff-guard.js'
 import { isPageRoute, presentPage } from '../shell/staff-routes.js'
 import { registerSignInRoutes } from '../sign-in/sign-in-routes.js'
+import { registerReportRoutes } from './dashboard-routes.js'
 import { keptFields, keptHref } from './links.js'
-import { registerReportRoutes } from './report-routes.js'
 import { keptView } from './requested-view.js'
 
 export interface DashboardOptions extends StaffOptions {
