@@ -1,6 +1,8 @@
 /** Actions on the selected rows of a list. */
+
 import { setImmediate } from 'node:timers/promises'
 import { type ActionContext, AppError, type BaseRecord, ValidationError } from 'adminjs'
+import { countOf } from '../../src/ground/number-text.js'
 import { notice, type PanelAction } from './actions.js'
 
 interface Deed {
@@ -45,7 +47,7 @@ export const BULK_DELETE: PanelAction = {
     const { resource } = context
     return doForEach(context, {
       act: (record) => resource.delete(record.id(), context),
-      describe: (done) => `Deleted ${done} row(s).`,
+      describe: (done) => `Deleted ${countOf(done, 'row')}.`,
     })
   },
 }

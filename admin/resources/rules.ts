@@ -1,4 +1,5 @@
 import type { ActionContext } from 'adminjs'
+import { countOf } from '../../src/ground/number-text.js'
 import { RULES } from '../../src/rules/rule.js'
 import { PanelResource } from '../panel-resource.js'
 import { allowed, editableBy, type PanelAction } from './actions.js'
@@ -37,7 +38,7 @@ function switchAction(name: 'enable' | 'disable', isActive: boolean): PanelActio
     return doForEach(context, {
       isDue: (record) => record.get('isActive') !== isActive,
       act: (record) => context.resource.update(String(record.id()), { isActive }, context),
-      describe: (done) => `${isActive ? 'Enabled' : 'Disabled'} ${done} rule(s).`,
+      describe: (done) => `${isActive ? 'Enabled' : 'Disabled'} ${countOf(done, 'rule')}.`,
     })
   }
   return { name, actionType: 'bulk', component: false, icon: isActive ? 'Play' : 'Pause', handler: switchRules }

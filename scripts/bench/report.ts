@@ -1,4 +1,5 @@
 import { availableParallelism, cpus } from 'node:os'
+import { countOf } from '../../src/ground/number-text.js'
 import { CLIENTS, CONNECTIONS } from './load.js'
 import { LOADED_SERVERS, type Measured, type Measurement, median } from './measure.js'
 import { BARE, OURS, PEERS, type Row } from './rows.js'
@@ -31,7 +32,7 @@ export function markdownReport(
   const machine = `${availableParallelism()} cores (${cpus()[0]?.model ?? 'unknown'})`
   const bare = results.flatMap((result) => result.rounds.map((round) => round.bare))
   return [
-    `Node.js ${process.versions.node}, ${machine}, shared with the load and the databases; ${processes} process(es), ${Math.min(processes, LOADED_SERVERS)} at a time loaded over ${CONNECTIONS} connections each, ${CLIENTS} clients; medians of ${rounds} round(s) of ${seconds} s, each in turn with as many of bare Fastify.`,
+    `Node.js ${process.versions.node}, ${machine}, shared with the load and the databases; ${processes} process(es), ${Math.min(processes, LOADED_SERVERS)} at a time loaded over ${CONNECTIONS} connections each, ${CLIENTS} clients; medians of ${countOf(rounds, 'round')} of ${seconds} s, each in turn with as many of bare Fastify.`,
     '',
     '| Server | requests/s | of bare | server µs | over bare | database µs | p99 |',
     '|---|--:|--:|--:|--:|--:|--:|',

@@ -1,4 +1,5 @@
 import { errorMessage, InvalidSettingError } from '../../src/ground/errors.js'
+import { countOf } from '../../src/ground/number-text.js'
 import { validateNamespace } from '../../src/ground/storable.js'
 import { type ErasedTraces, eraseClient } from '../../src/operations/erasure/erase-client.js'
 import { asActor } from '../../src/rules/history/actor.js'
@@ -39,7 +40,7 @@ export async function run(options: EraseOptions, context: CommandContext): Promi
   return withExistingDatabase(settings, context, async ({ database }) => {
     const { result, seconds, failures } = await runBatches(
       context,
-      (deleted) => `Deleted ${deleted} row(s) so far`,
+      (deleted) => `Deleted ${countOf(deleted, 'row')} so far`,
       ({ onProgress, signal }) =>
         asActor(commandActor('erase'), () =>
           eraseClient({ database, clock, ipv6Subnet, privacy, redis, namespace, eventSpool }, client, {

@@ -4,6 +4,7 @@ import { clientText, parseOverrideClient } from '../../src/clients/override-clie
 import type { Database } from '../../src/database/database.js'
 import { type SqlValue, type SqlWork, selectedColumns, toColumn } from '../../src/database/dialect.js'
 import { errorMessage, RuleValidationError } from '../../src/ground/errors.js'
+import { countOf } from '../../src/ground/number-text.js'
 import type { Settings } from '../../src/plugin/settings/resolve.js'
 import { fieldNames, spelled, type Values } from '../../src/rules/description.js'
 import { asActor } from '../../src/rules/history/actor.js'
@@ -92,7 +93,7 @@ export async function list(options: OverrideListOptions, context: CommandContext
     const rows = await (options.all ? readOverrides(database, '', []) : readOverrides(database, unexpired, [nowMs]))
     return {
       json: { overrides: rows.map((row) => overrideJson(row, nowMs)) },
-      lines: [...rows.map((row) => overrideLine(row, nowMs)), `${rows.length} override(s).`],
+      lines: [...rows.map((row) => overrideLine(row, nowMs)), `${countOf(rows.length, 'override')}.`],
     }
   })
 }
@@ -138,7 +139,8 @@ export async function remove(
         overrides.delete(`${theirs} AND path_pattern = $2`, [JSON.stringify(names), pathPattern]),
       ),
     )
-    if (count > 0) return { json: { removed: count }, lines: [`Removed ${count} override(s) of ${names.at(-1)}.`] }
+    if (count > 0)
+      return { json: { removed: count }, lines: [`Removed ${countOf(count, 'override')} of ${names.at(-1)}.`] }
     const others = await readOverrides(database, `WHERE ${theirs}`, [JSON.stringify(names)])
     return { json: { removed: 0 }, lines: [], failures: [missing(names, pathPattern, others)] }
   })

@@ -1,3 +1,4 @@
+import { countOf } from '../../src/ground/number-text.js'
 import { createRulePreview, findLogGaps } from '../../src/plugin/wiring.js'
 import type { PreviewHour, PreviewKey, RulePreview } from '../../src/reports/preview/report.js'
 import { readSomeEntries } from '../../src/rules/read-entries.js'
@@ -42,7 +43,7 @@ export async function run(options: PreviewOptions, context: CommandContext): Pro
       notes: () => [],
     })
     const progress = createProgress(context.stderr)
-    const onProgress = (events: number) => progress.show(`Read ${events} event(s) so far`)
+    const onProgress = (events: number) => progress.show(`Read ${countOf(events, 'event')} so far`)
     const tried = rate === undefined ? candidate : { ...candidate, rate }
     const result = await replay(tried, { hours, onProgress }).finally(progress.end)
     return { json: result, lines: previewLines(result) }
@@ -64,7 +65,7 @@ const COUNTS = ['matched', 'over limit', 'refused then']
 /** Returns the lines that operators read. */
 export function previewLines(preview: RulePreview): string[] {
   return [
-    `Rule ${JSON.stringify(preview.rule)}, ${minute(preview.since)} to ${minute(preview.until)} UTC, ${formatCount(preview.events)} request(s) in the log.`,
+    `Rule ${JSON.stringify(preview.rule)}, ${minute(preview.since)} to ${minute(preview.until)} UTC, ${countOf(preview.events, 'request')} in the log.`,
     preview.sentence,
     ...comparison(preview),
     ...section('By hour (UTC):', hourLines(preview)),

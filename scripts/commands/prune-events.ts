@@ -1,3 +1,4 @@
+import { countOf } from '../../src/ground/number-text.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
 import { runBatches } from './support/progress.js'
@@ -17,10 +18,10 @@ export async function run(options: PruneEventsOptions, context: CommandContext):
       failures,
     } = await runBatches(
       context,
-      (deleted) => `Deleted ${deleted} event(s) so far`,
+      (deleted) => `Deleted ${countOf(deleted, 'event')} so far`,
       (batches) => client.rateLimitEvent.cleanupOld({ olderThanDays, batchSize, dryRun, ...batches }),
     )
-    const older = `${found} event(s) older than ${olderThanDays} day(s)`
+    const older = `${countOf(found, 'event')} older than ${countOf(olderThanDays, 'day')}`
     return {
       json: {
         found,

@@ -1,4 +1,5 @@
 import { RuleDocumentError } from '../../src/ground/errors.js'
+import { countOf } from '../../src/ground/number-text.js'
 import type { Difference, FieldChanges } from '../../src/rules/exchange/difference.js'
 import { exportRules, type ImportResult, importRules } from '../../src/rules/exchange/exchange.js'
 import { asActor } from '../../src/rules/history/actor.js'
@@ -47,7 +48,10 @@ function refusal({ errors }: RuleDocumentError): CommandResult {
   return {
     json: { applied: false, errors },
     lines: [],
-    failures: [...complaints, `nothing was imported: ${complaints.length} place(s) of the file are wrong`],
+    failures: [
+      ...complaints,
+      `nothing was imported: ${countOf(complaints.length, 'place of the file is wrong', 'places of the file are wrong')}`,
+    ],
   }
 }
 
@@ -65,7 +69,7 @@ export function importLines({ rules, overrides, expired, applied }: ImportResult
   return [
     ...ruleLines,
     ...overrideLines,
-    ...(expired === 0 ? [] : [`Left out: ${expired} override(s) of the file that have expired.`]),
+    ...(expired === 0 ? [] : [`Left out: ${countOf(expired, 'expired override')} of the file.`]),
     `${applied ? 'Imported' : 'Would be imported'}: ${counts}`,
     ...(applied ? [] : ['Nothing was written (dry run).']),
   ]

@@ -1,3 +1,4 @@
+import { countOf } from '../../src/ground/number-text.js'
 import {
   addToken,
   findTokenProblem,
@@ -44,7 +45,7 @@ export async function list(options: DatabaseOptions, context: CommandContext): P
     const tokens = await listTokens(database)
     return {
       json: { tokens: tokens.map((token) => tokenJson(token, nowMs)) },
-      lines: [...tokens.map((token) => tokenLine(token, nowMs)), `${tokens.length} token(s).`],
+      lines: [...tokens.map((token) => tokenLine(token, nowMs)), `${countOf(tokens.length, 'token')}.`],
     }
   })
 }

@@ -1,3 +1,4 @@
+import { countOf } from '../../src/ground/number-text.js'
 import { systemClock } from '../../src/ground/time/clock.js'
 import { verifyRollups } from '../../src/log/rollups/catch-up.js'
 import type { CommandContext, CommandResult } from './support/command.js'
@@ -8,10 +9,10 @@ export async function run(options: DatabaseOptions, context: CommandContext): Pr
   return withExistingDatabase(commandSettings(options, context), context, async ({ database }) => {
     const { result, seconds, failures } = await runBatches(
       context,
-      (hours) => `Counted ${hours} hour(s) so far`,
+      (hours) => `Counted ${countOf(hours, 'hour')} so far`,
       (batches) => verifyRollups(database, systemClock.now(), batches),
     )
-    const lines = [`Counted the events of ${result} hour(s) again (${seconds} s).`]
+    const lines = [`Counted the events of ${countOf(result, 'hour')} again (${seconds} s).`]
     return { json: { hours: result, elapsed_seconds: seconds }, lines, failures }
   })
 }

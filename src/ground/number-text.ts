@@ -11,6 +11,11 @@ export function formatCount(count: number): string {
   return counts.format(count)
 }
 
+/** Formats `1 client`, `2,000 clients`. */
+export function countOf(count: number, one: string, many = `${one}s`): string {
+  return `${formatCount(count)} ${count === 1 ? one : many}`
+}
+
 /** Formats `1500` as `1.5K`, for the axis of a chart. */
 export function formatShortCount(count: number): string {
   shortCounts ??= new Intl.NumberFormat('en-US', { notation: 'compact', maximumFractionDigits: 1 })

@@ -1,7 +1,9 @@
 /** The checks of the app, once, at registration: its router, its scope, and what it trusts. */
+
 import { createRequire } from 'node:module'
 import type { FastifyInstance } from 'fastify'
 import { InvalidSettingError } from '../ground/errors.js'
+import { countOf } from '../ground/number-text.js'
 
 /** The first find-my-way that parses targets with a scheme as `request-path.ts` does. */
 const MIN_ROUTER = [9, 9] as const
@@ -59,7 +61,7 @@ export function warnOfTrustedHops(app: FastifyInstance): void {
   const trusted = optionsFor(app)?.trustProxy
   if (!trustsHops(app) || typeof trusted !== 'number') return
   app.log.warn(
-    `Rate limits count an address that clients may choose: Fastify ${app.version} trusts X-Forwarded-For for ${trusted} hop(s), from every peer. Set trustProxy to the addresses of your proxies, as a list such as ['10.0.0.0/8']; from Fastify 5.12.1 on a number is ignored`,
+    `Rate limits count an address that clients may choose: Fastify ${app.version} trusts X-Forwarded-For for ${countOf(trusted, 'hop')}, from every peer. Set trustProxy to the addresses of your proxies, as a list such as ['10.0.0.0/8']; from Fastify 5.12.1 on a number is ignored`,
   )
 }
 
@@ -80,7 +82,7 @@ export function trustedProxies(app: FastifyInstance): string {
   if (!trusted) return 'none'
   if (trusted === true) return 'all'
   if (typeof trusted === 'function') return 'by a function'
-  if (typeof trusted === 'number') return trustsHops(app) ? `${trusted} hop(s), from every peer` : 'none'
+  if (typeof trusted === 'number') return trustsHops(app) ? `${countOf(trusted, 'hop')}, from every peer` : 'none'
   const proxies = [trusted].flat().map(String)
   const others = proxies.length - SHOWN_PROXIES
   return `${proxies.slice(0, SHOWN_PROXIES).join(', ')}${others > 0 ? ` and ${others} more` : ''}`

@@ -1,9 +1,11 @@
 /** The files of a spool, with one row per line. They are opened through no link, which could lead to any file. */
+
 import { isUtf8 } from 'node:buffer'
 import { constants } from 'node:fs'
 import { open, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import { errorCode, errorMessage } from '../ground/errors.js'
+import { countOf } from '../ground/number-text.js'
 import { isEventRow } from './event.js'
 import type { EventRows } from './event-table.js'
 
@@ -85,7 +87,7 @@ export async function readRows(file: SpoolFile): Promise<SpooledRows> {
   return {
     runs,
     unreadable,
-    problem: new Error(`${unreadable} event(s) of ${path} cannot be read (${why}): see ${basename(kept)}`),
+    problem: new Error(`${countOf(unreadable, 'event')} of ${path} cannot be read (${why}): see ${basename(kept)}`),
     async remove() {
       if (!Buffer.isBuffer(text)) return rename(path, kept)
       if (broken.length > 0) await writeFile(kept, broken, { mode: 0o600, flag: CREATE })

@@ -1,4 +1,5 @@
 /** The probes of an app's health: only for the parts that it uses. */
+import { countOf } from '../ground/number-text.js'
 
 import { type Clock, MINUTE_MS } from '../ground/time/clock.js'
 import { RedisStore } from '../limiter/stores/redis/redis-store.js'
@@ -53,7 +54,7 @@ export function createHealth(settings: Settings, components: HealthComponents): 
 function cachedRulesProbe({ current }: HealthComponents, clock: Clock): Probe {
   return async () => {
     const { rules } = (await current.at(clock.now())).rules
-    const count = `${rules.length} active rule(s)`
+    const count = countOf(rules.length, 'active rule')
     if (current.isFailing) throw new Error(`the rules cannot be read: ${count} that were read before`)
     return count
   }

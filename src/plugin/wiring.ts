@@ -1,8 +1,10 @@
 /** Creates the parts of the plugin from its settings. */
+
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import { networksMeet } from '../clients/network.js'
 import { errorMessage } from '../ground/errors.js'
+import { countOf } from '../ground/number-text.js'
 import type { OutageLog } from '../ground/outage-log.js'
 import { createdByFirstCall } from '../ground/remember.js'
 import { Poll } from '../ground/time/poll.js'
@@ -283,7 +285,7 @@ export function findLogGaps({ logEvents }: Settings, events?: EventLog): string[
   if (logEvents === 'blocked') gaps.push("logEvents is 'blocked': requests within their limit are not in the log.")
   if (events !== undefined && logEvents === false) gaps.push('logEvents is false: this process logs no requests.')
   const { dropped = 0 } = events?.stats() ?? {}
-  if (dropped > 0) gaps.push(`This process lost ${dropped} event(s) since it started.`)
+  if (dropped > 0) gaps.push(`This process lost ${countOf(dropped, 'event')} since it started.`)
   return gaps
 }
 
@@ -316,7 +318,7 @@ export function previewNotesFor(
   }
   if (costs > 0) {
     notes.push(
-      `${costs} route(s) have a cost of their own, which is not in the log: every request is replayed at the cost of the rule alone.`,
+      `${countOf(costs, 'route has', 'routes have')} a cost that is not in the log: every request is replayed at the cost of the rule alone.`,
     )
   }
   return notes

@@ -223,7 +223,7 @@ test('whatever the router of the host takes for the same path, the panel is ther
     assert.equal(await database.client.rateLimitRule.count({ where: { isActive: true } }), 2)
     for (const url of ['/admin', '/admin/']) assert.equal((await app.inject({ url, headers })).statusCode, 302, url)
     const { json } = await app.inject({ method: 'POST', url: disable, headers: { ...headers, ...FROM_PANEL } })
-    assert.equal(json().notice.options.defaultValue, 'Disabled 2 rule(s).')
+    assert.equal(json().notice.options.defaultValue, 'Disabled 2 rules.')
   }
 })
 

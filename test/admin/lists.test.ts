@@ -234,7 +234,7 @@ forEachDatabase((provider) => {
     })
     assert.match(
       JSON.parse(text).notice.options.defaultValue,
-      /^Disabled 10 rule\(s\)\. rule-11: The row was deleted in the meantime/,
+      /^Disabled 10 rules\. rule-11: The row was deleted in the meantime/,
     )
     assert.equal(await rules.count({ where: { isActive: true } }), 0)
   })

@@ -127,7 +127,7 @@ inChromium(() => {
     await page.goto(url('/resources/rules'))
     await select(page, 'one', 'two')
     await page.getByText('Disable selected rules').click()
-    await notified(page, 'Disabled 1 rule(s).')
+    await notified(page, 'Disabled 1 rule.')
     const rules = await database.client.rateLimitRule.findMany({ orderBy: { name: 'asc' } })
     assert.deepEqual(
       rules.map(({ name, isActive }) => [name, isActive]),
@@ -150,14 +150,14 @@ inChromium(() => {
       await page.getByRole('switch', { name: 'Active: four', checked: true }).waitFor()
       await select(page, 'one', 'two')
       await page.getByText('Enable selected rules').click()
-      await notified(page, 'Enabled 2 rule(s).')
+      await notified(page, 'Enabled 2 rules.')
       assert.equal(await rules.count({ where: { isActive: true } }), 3)
 
       await page.goto(url('/resources/rules'))
       await select(page, 'one', 'two')
       await page.getByText('Delete selected rules').click()
       await confirm(page)
-      await notified(page, 'Deleted 2 row(s).')
+      await notified(page, 'Deleted 2 rows.')
 
       const rule = await rules.findUnique({ where: { name: 'three' } })
       await page.goto(url(`/resources/rules/records/${rule?.id}/show`))

@@ -62,7 +62,7 @@ describe('the report of the benchmark', () => {
     const lines = markdownReport([sqlite], { seconds: 4, processes: 1 })
     assert.match(
       lines[0] ?? '',
-      /1 process\(es\), 1 at a time loaded over 64 connections each, 1024 clients; medians of 3 round\(s\) of 4 s, each in turn with as many of bare Fastify\.$/,
+      /1 process\(es\), 1 at a time loaded over 64 connections each, 1024 clients; medians of 3 rounds of 4 s, each in turn with as many of bare Fastify\.$/,
     )
     assert.deepEqual(lines.slice(4), [
       '| bare Fastify | 40,000 ± 50 % |  | 22.0 |  | 0.0 | 4.0 ms |',

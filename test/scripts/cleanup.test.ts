@@ -47,7 +47,7 @@ describe('ratelimit cleanup', () => {
     assert.equal(stderr, '')
     assert.match(
       stdout,
-      /^Counters: deleted 0\nEntries: deleted 0\nToken buckets: deleted 0\nLeaky buckets: deleted 0\nConcurrency: deleted 0\nTotal: deleted 0 row\(s\) in [\d.]+ s\n$/,
+      /^Counters: deleted 0\nEntries: deleted 0\nToken buckets: deleted 0\nLeaky buckets: deleted 0\nConcurrency: deleted 0\nTotal: deleted 0 rows in [\d.]+ s\n$/,
     )
   })
 
@@ -81,10 +81,10 @@ describe('ratelimit cleanup', () => {
     const { status, stdout } = await cleanup('--dry-run', '--verbose')
     assert.equal(status, 0)
     assert.match(stdout, /^DRY RUN/)
-    assert.match(stdout, /^Found 5 counter\(s\) that expired more than 7 day\(s\) ago\.$/m)
-    assert.match(stdout, /^Found 7 sliding-window entries that expired more than 7 day\(s\) ago\.$/m)
+    assert.match(stdout, /^Found 5 counters that expired more than 7 days ago\.$/m)
+    assert.match(stdout, /^Found 7 sliding-window entries that expired more than 7 days ago\.$/m)
     assert.match(stdout, /^Token buckets: would delete 4$/m)
-    assert.match(stdout, /^Total: would delete 16 row\(s\)/m)
+    assert.match(stdout, /^Total: would delete 16 rows/m)
     assert.equal(await database.client.rateLimitSlidingWindow.count(), 7)
     assert.equal(await database.client.rateLimitTokenBucket.count(), 4)
     assert.equal(await database.client.rateLimitCounter.count(), 5)

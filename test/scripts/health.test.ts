@@ -30,7 +30,7 @@ describe('ratelimit health', () => {
     assert.equal(lines.length, 6)
     assert.match(lines[0] ?? '', /^ok {7}database {2}file:.* answers, and is migrated$/)
     assert.match(lines[1] ?? '', /^off {6}redis {5}not used$/)
-    assert.equal(lines[2], 'ok       rules     1 active rule(s); left out, being wrong: "broken"')
+    assert.equal(lines[2], 'ok       rules     1 active rule; left out, being wrong: "broken"')
     assert.match(lines[3] ?? '', /^ok {7}events {4}the last one is 9\d s old$/)
     assert.equal(lines[4], 'ok       mail      the mail server takes a sign-in')
     assert.equal(lines[5], 'ok       schedule  nothing was due yet')

@@ -17,7 +17,7 @@ describe('ratelimit override, on PostgreSQL', { skip: postgresqlMissing }, () =>
       overrides.map(({ id, expires_at }: Record<string, unknown>) => [id, expires_at]),
       [[1, '2999-01-31T12:00:00.000Z']],
     )
-    assert.equal((await override('remove', '203.0.113.7')).stdout, 'Removed 1 override(s) of ip:203.0.113.7.\n')
+    assert.equal((await override('remove', '203.0.113.7')).stdout, 'Removed 1 override of ip:203.0.113.7.\n')
   })
 })
 
@@ -59,7 +59,7 @@ describe('ratelimit override', () => {
     assert.deepEqual((await override('list')).stdout.split('\n'), [
       'ip:2001:db8::5  allow',
       'user:7  20/m  token_bucket  path ^/api/',
-      '2 override(s).',
+      '2 overrides.',
       '',
     ])
 
@@ -70,7 +70,7 @@ describe('ratelimit override', () => {
       'ratelimit override remove: there is no override of user:7 for every path: give it with --path "^/api/"\n',
     )
     const removed = await override('remove', 'user:7', '--path', '^/api/')
-    assert.deepEqual([removed.status, removed.stdout], [0, 'Removed 1 override(s) of user:7.\n'])
+    assert.deepEqual([removed.status, removed.stdout], [0, 'Removed 1 override of user:7.\n'])
     const changes = await database.client.rateLimitChange.findMany({ orderBy: { id: 'asc' } })
     assert.deepEqual(
       changes.map(({ action, actor }) => `${action}: ${actor.replace(/ \(.*\)$/, '')}`),
@@ -106,7 +106,7 @@ describe('ratelimit override', () => {
     const invalid = 'deny  (Invalid override: expiresAt: is no moment)'
     assert.equal(
       (await override('list')).stdout,
-      `ip:10.0.0.1  ${invalid}\nip:10.0.0.2  ${invalid}\nip:10.0.0.3  deny\n3 override(s).\n`,
+      `ip:10.0.0.1  ${invalid}\nip:10.0.0.2  ${invalid}\nip:10.0.0.3  deny\n3 overrides.\n`,
     )
     const { overrides } = JSON.parse((await override('list', '--json')).stdout)
     assert.deepEqual(

@@ -74,11 +74,11 @@ describe('ratelimit preview', () => {
         'Mind:',
         '  The log is not complete:',
         '    The log begins',
-        '  12 request(s) were not counted by this header, and the log keeps no other headers: not replayed.',
+        '  Not replayed: 12 requests not counted by this header, and the log keeps no other headers.',
         '',
       ],
     )
-    assert.match(stdout, /^Rule "api", \S+ \S+ to \S+ \S+ UTC, 1,229 request\(s\) in the log\.\n/)
+    assert.match(stdout, /^Rule "api", \S+ \S+ to \S+ \S+ UTC, 1,229 requests in the log\.\n/)
   })
 
   test('takes a rule from standard input, and prints the result as JSON without anything a terminal would obey', async () => {

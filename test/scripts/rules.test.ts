@@ -119,7 +119,7 @@ describe('ratelimit rules', () => {
     assert.deepEqual([status, stdout], [1, ''])
     assert.match(
       stderr,
-      /^ratelimit rules import: rules\[1\]\.rate: .*often.*\nratelimit rules import: rules\[1\]\.color: does not exist.*\nratelimit rules import: nothing was imported: 2 place\(s\) of the file are wrong\n$/,
+      /^ratelimit rules import: rules\[1\]\.rate: .*often.*\nratelimit rules import: rules\[1\]\.color: does not exist.*\nratelimit rules import: nothing was imported: 2 places of the file are wrong\n$/,
     )
     assert.deepEqual(await names(), [])
     const json = await rules(['import', '-', '--json'], wrong)

@@ -56,7 +56,7 @@ forEachDatabase((_provider, open) => {
     const listed = (await token('list')).stdout
     assert.match(
       listed,
-      /^a b {2}viewer {2}without end {2}never used\nci {2}operator {2}until .* {2}never used\n2 token\(s\)\.\n$/,
+      /^a b {2}viewer {2}without end {2}never used\nci {2}operator {2}until .* {2}never used\n2 tokens\.\n$/,
     )
     assert.equal(listed.includes(text), false)
     assert.equal(

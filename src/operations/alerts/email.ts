@@ -1,4 +1,5 @@
 import { readFile } from 'node:fs/promises'
+import { countOf } from '../../ground/number-text.js'
 import { packagePath } from '../../ground/package-root.js'
 import { type AlertChannel, type AlertTimes, type Delivery, inTime } from './channel.js'
 import type { FactsMessage } from './facts-message.js'
@@ -63,7 +64,7 @@ function toDelivery(sent: unknown, to: readonly string[]): Delivery {
   if (!Array.isArray(rejected) || rejected.length === 0) return { delivered: true }
   return {
     delivered: rejected.length < to.length,
-    error: `the mail server refused ${rejected.length} of ${to.length} recipient(s)`,
+    error: `the mail server refused ${rejected.length} of ${countOf(to.length, 'recipient')}`,
   }
 }
 
@@ -102,8 +103,8 @@ function offendersContext(message: AlertMessage, title: string) {
   return {
     title,
     sentence: toSentence(message),
-    threshold: message.threshold,
-    days: message.days,
+    refusals: countOf(message.threshold, 'refused request'),
+    days: countOf(message.days, 'day'),
     offenders: offenders.lines,
     more: offenders.more,
     resolved: resolved.lines,

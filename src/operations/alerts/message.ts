@@ -1,3 +1,4 @@
+import { countOf } from '../../ground/number-text.js'
 import { visible } from '../../ground/visible.js'
 import type { Offender } from '../../reports/ranking.js'
 
@@ -35,15 +36,15 @@ export function toTitle({ offenders, resolved }: AlertMessage): string {
   return offenders.length > 0 ? `${offenders.length} offender(s) alert` : `${resolved.length} offender(s) resolved`
 }
 
-const ABOUT_KEYS = 'A client has a key for each rule that blocked it.'
+const ABOUT_KEYS = 'A client has a key for each rule that refused it.'
 
 /** Returns a sentence that counts keys. One attack may have several, so it then says what a key is. */
 export function toSentence({ offenders, resolved, threshold, days }: AlertMessage): string {
-  const window = `${threshold} times or more in ${days} day(s)`
+  const window = `${threshold} times or more in ${countOf(days, 'day')}`
   const sentence =
     offenders.length > 0
-      ? `${offenders.length} key(s) were blocked ${window}.`
-      : `${resolved.length} key(s) are no longer blocked ${window}.`
+      ? `${countOf(offenders.length, 'key was', 'keys were')} refused ${window}.`
+      : `${countOf(resolved.length, 'key is', 'keys are')} no longer refused ${window}.`
   return offenders.length > 1 ? `${sentence} ${ABOUT_KEYS}` : sentence
 }
 

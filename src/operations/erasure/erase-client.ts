@@ -4,6 +4,7 @@ import { type ClientKind, parseClientKind } from '../../clients/client-kind.js'
 import type { Database } from '../../database/database.js'
 import type { RedisClient } from '../../database/redis-client.js'
 import { errorMessage } from '../../ground/errors.js'
+import { countOf } from '../../ground/number-text.js'
 import type { Clock } from '../../ground/time/clock.js'
 import { EventLogState } from '../../log/event-log-state.js'
 import { createEventTable } from '../../log/event-table.js'
@@ -84,14 +85,15 @@ export async function eraseClient(
   const shared = erased.shared === undefined ? 0 : await countShared(database, erased.shared)
   const kept = [
     changes > 0 &&
-      `${changes} change(s) of its overrides stay in the history, with the time and the author: the client is "${ERASED}" there, and the note is empty.`,
-    networks > 0 && `${networks} override(s) of networks that contain it: they are for others, too.`,
-    shared > 0 && `${shared} event(s) of ${erased.shared}: they do not tell which address of that network they are of.`,
-    events.left > 0 && `${events.left} event(s) that were written meanwhile: run it again.`,
+      `${countOf(changes, 'change of its overrides stays', 'changes of its overrides stay')} in the history, with the time and the author: the client is "${ERASED}" there, and the note is empty.`,
+    networks > 0 && `${countOf(networks, 'override')} of networks that contain it: networks have other clients, too.`,
+    shared > 0 &&
+      `${countOf(shared, 'event')} of ${erased.shared}: they do not tell which address of that network they are of.`,
+    events.left > 0 && `${countOf(events.left, 'event')} written meanwhile: run it again.`,
     spool.events > 0 &&
-      `${spool.events} event(s) in the spool of a running server: run it again when they are in the database.`,
+      `${countOf(spool.events, 'event')} in the spool of a running server: run it again when they are in the database.`,
     spool.unreadable > 0 &&
-      `${spool.unreadable} file(s) of the spool that cannot be read (*.unreadable) and may name it: delete them.`,
+      `${countOf(spool.unreadable, 'file')} of the spool that cannot be read (*.unreadable) and may name it: delete them.`,
     'The totals of each hour, which have no clients.',
   ]
   return {

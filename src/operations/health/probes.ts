@@ -2,6 +2,7 @@
 
 import type { Database } from '../../database/database.js'
 import { redactUrl } from '../../database/database-url.js'
+import { countOf } from '../../ground/number-text.js'
 import { type Clock, DAY_MS, latestStartMs, MINUTE_MS, SECOND_MS } from '../../ground/time/clock.js'
 import type { Store } from '../../limiter/stores/store.js'
 import type { EventLogReadings } from '../../log/event-log-state.js'
@@ -58,7 +59,7 @@ export function ruleTableProbe(database: Database): Probe {
   return async () => {
     const { rules, rejected } = await loadActiveRules(database)
     const names = rejected.map(({ name }) => JSON.stringify(name)).join(', ')
-    return `${rules.length} active rule(s)${rejected.length === 0 ? '' : `; left out, being wrong: ${names}`}`
+    return `${countOf(rules.length, 'active rule')}${rejected.length === 0 ? '' : `; left out, being wrong: ${names}`}`
   }
 }
 

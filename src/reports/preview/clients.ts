@@ -5,21 +5,21 @@ import type { LoggedRequest } from './events.js'
 
 /** The reasons why a request cannot be replayed, as operators read them. */
 export const UNCOVERED = {
-  address_not_logged: 'were not counted by their address, and the log has no address then',
-  user_not_logged: 'have no user in the log',
-  header_not_logged: 'were not counted by this header, and the log keeps no other headers',
-  cookie_not_logged: 'were not counted by this cookie, and the log keeps no other cookies',
-  route_not_logged: 'were not counted by their route, and the log has no route then',
-  key_cut: 'have a key that was too long for the log',
+  address_not_logged: 'not counted by address, and the log has no address then',
+  user_not_logged: 'without a user in the log',
+  header_not_logged: 'not counted by this header, and the log keeps no other headers',
+  cookie_not_logged: 'not counted by this cookie, and the log keeps no other cookies',
+  route_not_logged: 'not counted by route, and the log has no route then',
+  key_cut: 'with a key that was too long for the log',
   condition_not_logged:
-    'depend on a condition that reads what the log does not have: headers, query, host, route or the user',
-  path_cut: 'have a path that was too long for the log',
-  too_long: 'have a path on which rules take too much work: servers refuse such requests with 414',
-  deny_list: 'were refused by the deny list, by an override that no longer exists, or for a long path',
-  override_unclear: 'are of a network of which only a part has an override, and the log has no longer addresses',
-  status_not_logged: 'count only with certain statuses of their responses, which are not in the log',
-  progress_not_logged: 'count only while they are in progress, and the log does not have when they ended',
-  too_many_clients: 'came from clients beyond the number that a preview keeps in memory',
+    'under a condition that reads what the log does not have: headers, query, host, route or the user',
+  path_cut: 'with a path that was too long for the log',
+  too_long: 'with a path on which rules take too much work: servers refuse such requests with 414',
+  deny_list: 'turned away by the deny list, by an override that no longer exists, or for a long path',
+  override_unclear: 'of a network of which only a part has an override, and the log no longer has addresses',
+  status_not_logged: 'counted only with certain statuses of their responses, which are not in the log',
+  progress_not_logged: 'counted only while in progress, and the log does not have when that ended',
+  too_many_clients: 'from clients beyond the number that a preview keeps in memory',
 } as const
 
 export type UncoveredReason = keyof typeof UNCOVERED

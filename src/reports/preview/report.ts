@@ -1,4 +1,4 @@
-import { formatCount, formatRate } from '../../ground/number-text.js'
+import { countOf, formatCount, formatRate } from '../../ground/number-text.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
 import type { Rule } from '../../rules/rule.js'
 import { shownKey, UNCOVERED, type UncoveredReason } from './clients.js'
@@ -170,7 +170,7 @@ function logGaps({ oldestMs, fromMs, sinceMs, replayed, endedPasses }: PreviewFi
   }
   if (endedPasses > 0) {
     gaps.push(
-      `${endedPasses} override(s) that let clients through ended since ${isoTime(fromMs)}: their earlier requests are not in the log.`,
+      `${countOf(endedPasses, 'override')} that let clients through ended since ${isoTime(fromMs)}: the earlier requests of these clients are not in the log.`,
     )
   }
   if (replayed.events > 0 && replayed.withinLimit === 0) {
@@ -184,28 +184,28 @@ function describeNotes({ rule, replayed }: PreviewFindings): string[] {
   if (!rule.block) notes.push('The rule has block: false: it would have counted requests, and refused none.')
   if (replayed.banned > 0) {
     notes.push(
-      `${replayed.banned} client(s) would have been banned: the requests that a ban denies are replayed as if there was none.`,
+      `${countOf(replayed.banned, 'client')} would have been banned: the requests that a ban denies are replayed as if there was none.`,
     )
   }
   const times = describeTimes(rule)
   if (times !== '') notes.push(`The rule is in force ${times}: requests at other times are left out.`)
   if (replayed.assumedAnonymous > 0) {
     notes.push(
-      `${formatCount(replayed.assumedAnonymous)} request(s) without a user in the log are counted by their address: only users whose id is an integer are in it.`,
+      `${countOf(replayed.assumedAnonymous, 'request')} without a user in the log ${replayed.assumedAnonymous === 1 ? 'is' : 'are'} counted by address: only users whose id is an integer are in it.`,
     )
   }
   if (replayed.overridden > 0) {
     notes.push(
-      `${formatCount(replayed.overridden)} request(s) are decided by overrides that are in force now: they are left out.`,
+      `${countOf(replayed.overridden, 'request')} ${replayed.overridden === 1 ? 'is' : 'are'} decided by overrides that are in force now, and left out.`,
     )
   }
   if (replayed.assumedFree > 0) {
     notes.push(
-      `${formatCount(replayed.assumedFree)} request(s) have no address or no user in the log, and are assumed to match no override.`,
+      `${countOf(replayed.assumedFree, 'request')} without an address or a user in the log ${replayed.assumedFree === 1 ? 'is' : 'are'} assumed to match no override.`,
     )
   }
   for (const [reason, times] of replayed.uncovered)
-    notes.push(`${formatCount(times)} request(s) ${UNCOVERED[reason]}: not replayed.`)
+    notes.push(`Not replayed: ${countOf(times, 'request')} ${UNCOVERED[reason]}.`)
   return notes
 }
 

@@ -36,9 +36,9 @@ describe('an alert by email', () => {
     assert.equal(headerOf(raw, 'Auto-Submitted'), 'auto-generated')
     assert.equal(
       partOf(raw, 'text/plain').replaceAll('\r\n', '\n').trimEnd(),
-      '2 key(s) were blocked 5 times or more in 1 day(s). A client has a key for each rule that blocked it.\n\n' +
+      '2 keys were refused 5 times or more in 1 day. A client has a key for each rule that refused it.\n\n' +
         '  ip:203.0.113.7: 20\n  user:<b>&7: 6\n\n' +
-        'Window: the last 1 day(s). Threshold: 5 blocked request(s).',
+        'Window: the last 1 day. Threshold: 5 refused requests.',
     )
     const html = partOf(raw, 'text/html')
     assert.match(html, />ip:203\.0\.113\.7<\/td>\s*<td[^>]*>20<\/td>/)
@@ -230,7 +230,7 @@ describe('an email that cannot be sent', () => {
     const { sendOffenderAlerts } = analytics({ defaultFromEmail: FROM, smtpUrl: url })
     const { channels } = await sendOffenderAlerts({ threshold: 5, emailTo: to })
 
-    assert.deepEqual(channels.email, { sent: false, to, error: 'the mail server refused 1 of 2 recipient(s)' })
+    assert.deepEqual(channels.email, { sent: false, to, error: 'the mail server refused 1 of 2 recipients' })
     assert.deepEqual(mails[0]?.to, ['ops@example.com'])
   })
 })

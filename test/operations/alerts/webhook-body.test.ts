@@ -21,7 +21,7 @@ const ALERT: AlertMessage = {
 }
 const RESOLVED: AlertMessage = { ...ALERT, offenders: [], resolved: ['user:7'], remaining: 0 }
 const TITLE = '2 offender(s) alert'
-const SENTENCE = '2 key(s) were blocked 5 times or more in 1 day(s). A client has a key for each rule that blocked it.'
+const SENTENCE = '2 keys were refused 5 times or more in 1 day. A client has a key for each rule that refused it.'
 const LINES = 'ip:203.0.113.7: 20\nuser:7: 6'
 
 /** What clients can write that some chat or other would read as a command. */
@@ -47,10 +47,10 @@ test('an alert counts keys, and says so where one client may have several of the
   const [loudest] = ALERT.offenders
   assert.equal(
     toSentence({ ...ALERT, offenders: loudest === undefined ? [] : [loudest] }),
-    '1 key(s) were blocked 5 times or more in 1 day(s).',
+    '1 key was refused 5 times or more in 1 day.',
   )
   assert.equal(toSentence(ALERT), SENTENCE)
-  assert.equal(toSentence(RESOLVED), '1 key(s) are no longer blocked 5 times or more in 1 day(s).')
+  assert.equal(toSentence(RESOLVED), '1 key is no longer refused 5 times or more in 1 day.')
 })
 
 describe('the body for Slack', () => {

@@ -69,7 +69,7 @@ forEachDatabase((provider) => {
     await client.rateLimitOverride.create({ data: { client: `ip:${ALICE}`, effect: 'deny' } })
     const { matched, notes } = await rules.preview({ ...RULE, key: 'ip' })
     assert.equal(matched, 0)
-    assert.ok(notes.some((note) => note.startsWith('2 request(s) are decided by overrides')))
+    assert.ok(notes.some((note) => note.startsWith('2 requests are decided by overrides')))
   })
 
   test('a preview takes no part of a client from the value of a single header', async (t) => {
