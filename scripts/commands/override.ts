@@ -212,7 +212,7 @@ export function overrideLine(row: OverrideRow, nowMs: number): string {
 
 /** Returns why a row that raw SQL wrote is invalid. */
 function invalidity(row: OverrideRow): string | undefined {
-  if (Number.isNaN(row.expiresAt?.getTime())) return 'Invalid override: expiresAt: is no moment'
+  if (Number.isNaN(row.expiresAt?.getTime())) return 'Invalid override: expiresAt: is not a valid moment'
   try {
     parseOverride({ ...row, expiresAt: row.expiresAt?.getTime() ?? null })
     return undefined

@@ -50,7 +50,7 @@ function parsePart(text: string): KeyPart {
   if (text === 'ip' || text === 'user' || text === 'route') return { kind: text }
   if (text === 'all') throw new Error('has "all" beside other kinds: give all alone, or leave it out')
   const [, kind, name] = NAMED.exec(text) ?? []
-  if (name === undefined) throw new Error(`${JSON.stringify(text)} is no key: ${ACCEPTED}`)
+  if (name === undefined) throw new Error(`${JSON.stringify(text)} is not a valid key: ${ACCEPTED}`)
   if (kind === 'cookie') return { kind, name }
   if (name.toLowerCase() === UNREAD_HEADER) {
     throw new Error(`${JSON.stringify(text)} names a header whose value Node.js does not keep: give another header`)

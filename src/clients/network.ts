@@ -49,7 +49,7 @@ export function parseNetwork(text: string): ParsedNetwork {
   // Addresses are compared without their zones, so that one with a zone would apply in other zones, too.
   if (isIP(written) === 0 || written.includes('%') || rest.length > 0) {
     throw new Error(
-      `${JSON.stringify(text)} is no address: give 203.0.113.7, or a network such as 10.0.0.0/8 or 2001:db8::/32`,
+      `${JSON.stringify(text)} is not a valid address: give 203.0.113.7, or a network such as 10.0.0.0/8 or 2001:db8::/32`,
     )
   }
   const ip = parseAddress(written)

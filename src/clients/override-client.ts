@@ -22,7 +22,7 @@ export function parseOverrideClient(value: unknown): OverrideClient {
   const id = name.trim()
   if (kind === 'user' && id !== '') return { kind, id }
   throw new Error(
-    `${JSON.stringify(text)} is no client: give ip:203.0.113.7, ip:10.0.0.0/8, ip:2001:db8::/32 or user:<id>`,
+    `${JSON.stringify(text)} is not a valid client: give ip:203.0.113.7, ip:10.0.0.0/8, ip:2001:db8::/32 or user:<id>`,
   )
 }
 

@@ -35,7 +35,7 @@ export function validateRedis(redis: string | object, setting = 'redis'): void {
   if (typeof redis === 'string') parseRedisUrl(redis, setting)
   else if (!('status' in redis) || METHODS.some((name) => typeof Reflect.get(redis, name) !== 'function')) {
     throw new InvalidSettingError(
-      `Setting "${setting}" is an object that is no client of ioredis: give a URL such as redis://127.0.0.1:6379, or a Redis or Cluster of ioredis`,
+      `Setting "${setting}" is an object that is not a valid client of ioredis: give a URL such as redis://127.0.0.1:6379, or a Redis or Cluster of ioredis`,
     )
   }
 }

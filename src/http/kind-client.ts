@@ -93,7 +93,7 @@ function createCompositeClient(kinds: readonly KeyPart[], options: KeyOptions, d
 
 function parseSpelled(text: string): Client {
   const client = parseParts(text)
-  if (client === undefined) throw new Error(`${JSON.stringify(text)} is no client`)
+  if (client === undefined) throw new Error(`${JSON.stringify(text)} is not a valid client`)
   return client
 }
 

@@ -52,7 +52,7 @@ function parseBanFor(value: unknown): number | null {
   const lengthMs = parseLength(text)
   if (lengthMs !== undefined) return lengthMs
   throw new Error(
-    `${JSON.stringify(text)} is no length of a ban: give 15m, 2h or 7d, at most 366d, or an empty text for no ban`,
+    `${JSON.stringify(text)} is not a valid length of a ban: give 15m, 2h or 7d, at most 366d, or an empty text for no ban`,
   )
 }
 

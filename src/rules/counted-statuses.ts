@@ -41,7 +41,7 @@ function readCounts(value: unknown): string[] {
   const wrong = names.find((name) => !STATUS.test(name))
   if (wrong === undefined) return [...new Set(names)]
   throw new Error(
-    `${JSON.stringify(wrong)} is no status of a response: give ${REQUESTS}, or statuses from 200 to 599 and classes such as 401,403 or 4xx,5xx`,
+    `${JSON.stringify(wrong)} is not a valid status of a response: give ${REQUESTS}, or statuses from 200 to 599 and classes such as 401,403 or 4xx,5xx`,
   )
 }
 

@@ -64,7 +64,7 @@ export function validateCondition(value: unknown): Condition | undefined {
 export function validateAlgorithm(value: unknown): Algorithm {
   const algorithm = ALGORITHMS.find((each) => each === value)
   if (algorithm !== undefined) return algorithm
-  throw new Error(`${JSON.stringify(value)} is no algorithm: give ${ALGORITHMS.join(', ')}`)
+  throw new Error(`${JSON.stringify(value)} is not a valid algorithm: give ${ALGORITHMS.join(', ')}`)
 }
 
 const ALGORITHM_OPTIONS: readonly { readonly value: Algorithm; readonly label: string }[] = [
@@ -94,7 +94,7 @@ export function parseMethods(value: unknown): string[] {
   if (methods.length === 1 && methods[0] === 'ALL') return methods
   const wrong = methods.find((name) => !METHODS.includes(name))
   if (wrong !== undefined) {
-    throw new Error(`${JSON.stringify(wrong)} is no HTTP method: give ALL or a list such as GET,POST`)
+    throw new Error(`${JSON.stringify(wrong)} is not a valid HTTP method: give ALL or a list such as GET,POST`)
   }
   if (methods.join(',').length > MAX_METHOD_LENGTH) throw new Error('is too long: give ALL')
   return methods

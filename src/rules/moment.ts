@@ -11,12 +11,12 @@ export function parseMoment(value: unknown): number | null {
   const year = moment.getUTCFullYear()
   if (year >= 1 && year <= 9_999) return moment.getTime()
   throw new Error(
-    `${JSON.stringify(value)} is no moment: give a Date, a text such as 2027-01-31T12:00:00Z, or null for never`,
+    `${JSON.stringify(value)} is not a valid moment: give a Date, a text such as 2027-01-31T12:00:00Z, or null for never`,
   )
 }
 
 /** Parses a moment of a row. SQLite stores any value that raw SQL writes, in a column of moments too. */
 export function validateStoredMoment(value: unknown): number | null {
   if (value === null || (typeof value === 'number' && !Number.isNaN(new Date(value).getTime()))) return value
-  throw new Error('is no moment: give milliseconds since the epoch, or null for never')
+  throw new Error('is not a valid moment: give milliseconds since the epoch, or null for never')
 }

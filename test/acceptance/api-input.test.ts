@@ -39,7 +39,7 @@ const CASES: readonly Case[] = [
       rate: /it has the period "q"/,
       cost: /must be an integer/,
       block: /must be true or false/,
-      startsAt: /is no moment/,
+      startsAt: /is not a valid moment/,
       limit: /does not exist: known are name, description/,
     },
   ],
@@ -82,7 +82,7 @@ const CASES: readonly Case[] = [
     { limit: /must be integer/, page: /does not exist: known are limit, cursor/ },
   ],
   ['GET', '/rules?limit=1&limit=2', {}, 400, { limit: /must be integer/ }],
-  ['GET', '/rules?cursor=abc', {}, 400, { cursor: /is no cursor of this list/ }],
+  ['GET', '/rules?cursor=abc', {}, 400, { cursor: /is not a valid cursor of this list/ }],
   ['GET', `/rules?cursor=${'x'.repeat(3_000)}`, {}, 400, { cursor: /./ }],
   ['GET', '/rules/stored?limit=1', {}, 400, { limit: /none is taken here/ }],
   [
@@ -124,7 +124,7 @@ const CASES: readonly Case[] = [
     '/overrides',
     { json: { client: '10.0.0', effect: 'ban' } },
     400,
-    { client: /is no client/, effect: /is no effect/ },
+    { client: /is not a valid client/, effect: /is not a valid effect/ },
   ],
   [
     'POST',
@@ -179,9 +179,9 @@ const CASES: readonly Case[] = [
     '/events?since=yesterday&until=2026-02-31T00:00:00Z',
     {},
     400,
-    { since: /is no moment/, until: /is no moment/ },
+    { since: /is not a valid moment/, until: /is not a valid moment/ },
   ],
-  ['GET', '/events?since=0000-01-01T00:00:00Z', {}, 400, { since: /is no moment/ }],
+  ['GET', '/events?since=0000-01-01T00:00:00Z', {}, 400, { since: /is not a valid moment/ }],
   ['GET', '/events?client=%20', {}, 400, { client: /does not tell: give ip:203\.0\.113\.7 or user:7/ }],
   ['GET', `/reports/offender?key=${NUL}`, {}, 400, { key: /has a NUL/ }],
   ['GET', `/reports/client?client=user:${NUL}`, {}, 400, { client: /has a NUL/ }],
@@ -304,7 +304,7 @@ forEachDatabase((provider) => {
       `/events?cursor=${ofHistory}`,
       ...MADE_UP.map(([path, list, position]) => `${path}?cursor=${toCursor(list, position)}`),
     ]) {
-      await check(['GET', path, {}, 400, { cursor: /is no cursor of this list: give the nextCursor/ }])
+      await check(['GET', path, {}, 400, { cursor: /is not a valid cursor of this list: give the nextCursor/ }])
     }
     for (const [path, list, position] of FARTHEST)
       await check(['GET', `${path}?cursor=${toCursor(list, position)}`, {}, 200])

@@ -61,7 +61,7 @@ forEachDatabase((provider) => {
     const today = new Date(Date.now() - 60_000).toISOString().slice(0, 16).replace('T', ' ')
     assert.equal(await found(new URLSearchParams({ since: today }).toString()), 3)
     assert.equal(await found(new URLSearchParams({ until: today }).toString()), 0)
-    assert.match((await get('changes.html?since=yesterdayish')).text, /is no moment\. Write it as/)
+    assert.match((await get('changes.html?since=yesterdayish')).text, /is not a valid moment\. Write it as/)
   })
 
   test('hostile filters answer with a page', async (t) => {

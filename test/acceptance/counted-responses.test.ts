@@ -71,7 +71,10 @@ forEachDatabase((provider) => {
       ])
     }
     const { message } = await refusalOf(rules.create({ data: { ...SIGN_IN, counts: '401,teapot' } }))
-    assert.match(message, /counts: "teapot" is no status of a response: give requests, or statuses from 200 to 599/)
+    assert.match(
+      message,
+      /counts: "teapot" is not a valid status of a response: give requests, or statuses from 200 to 599/,
+    )
     await rules.create({ data: SIGN_IN })
     const { table } = database.database.dialect
     await database.database.execute(`UPDATE ${table('rate_limit_rule')} SET counts = 'sometimes'`)
@@ -513,7 +516,9 @@ test('other limits watch no response', async (t) => {
 test('counts that are wrong are refused at start, by name', async (t) => {
   for (const counts of ['', '4x', '401;403']) {
     await assert.rejects(startApp(t, { database: null, plugin: { middleware: { counts } } }), {
-      message: new RegExp(`Setting "middleware.counts" is "${counts}": ".*" is no status of a response: give requests`),
+      message: new RegExp(
+        `Setting "middleware.counts" is "${counts}": ".*" is not a valid status of a response: give requests`,
+      ),
     })
     const { app } = await startApp(t, { database: null })
     assert.throws(() => app.smartRateLimit.limit({ rate: '5/m', counts }), /Setting "limit.counts" is ".*": .* give/)

@@ -49,7 +49,7 @@ forEachDatabase((provider) => {
     const refused = await submit('rule.html', { name: 'a', pathPattern: '^/', rate: '5/m', endsAt: '2026-02-31' })
     assert.equal(refused.status, 400)
     assert.match(refused.text, /name="endsAt" value="2026-02-31"/)
-    assert.match(refused.text, /&quot;2026-02-31&quot; is no moment\. Write it as 2h/)
+    assert.match(refused.text, /&quot;2026-02-31&quot; is not a valid moment\. Write it as 2h/)
   })
 
   test('what is wrong is a sentence that can be read, however long a text was sent', async (t) => {

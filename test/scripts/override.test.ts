@@ -103,7 +103,7 @@ describe('ratelimit override', () => {
       `INSERT INTO ${table} (client, effect, expires_at) VALUES ('ip:10.0.0.1', 'deny', 'soon'),
          ('ip:10.0.0.2', 'deny', 9e18), ('ip:10.0.0.3', 'deny', NULL)`,
     )
-    const invalid = 'deny  (Invalid override: expiresAt: is no moment)'
+    const invalid = 'deny  (Invalid override: expiresAt: is not a valid moment)'
     assert.equal(
       (await override('list')).stdout,
       `ip:10.0.0.1  ${invalid}\nip:10.0.0.2  ${invalid}\nip:10.0.0.3  deny\n3 overrides.\n`,
@@ -131,8 +131,8 @@ describe('ratelimit override', () => {
     const wrong: [string[], RegExp][] = [
       [[], /missing required argument 'client'/],
       [['203.0.113.7'], /missing required argument 'effect'/],
-      [['203.0.113.7', 'slow'], /effect: "slow" is no effect: give deny, allow, or a rate/],
-      [['203.0.113', 'deny'], /client: "203\.0\.113" is no client/],
+      [['203.0.113.7', 'slow'], /effect: "slow" is not a valid effect: give deny, allow, or a rate/],
+      [['203.0.113', 'deny'], /client: "203\.0\.113" is not a valid client/],
       [['10.1.2.3/8', 'deny'], /client: 10\.1\.2\.3\/8 names more than its \/8: give 10\.0\.0\.0\/8 or 10\.1\.2\.3/],
       [['203.0.113.7', 'deny', '--path', '(?!x)'], /pathPattern: uses \(\?!/],
       [['203.0.113.7', 'deny', '--for', 'soon'], /--for is "soon": give 30m, 2h or 7d/],
@@ -144,7 +144,7 @@ describe('ratelimit override', () => {
         /option '--for <time>' cannot be used with option '--until <moment>'/,
       ],
       [['203.0.113.7', 'deny', '--algorithm', 'token_bucket'], /--algorithm goes with a rate/],
-      [['203.0.113.7', '5/m', '--algorithm', 'magic'], /algorithm: "magic" is no algorithm/],
+      [['203.0.113.7', '5/m', '--algorithm', 'magic'], /algorithm: "magic" is not a valid algorithm/],
     ]
     const env = { RATELIMIT_DATABASE_URL: 'file:/nowhere/at/all.db' }
     for (const [args, message] of wrong) {

@@ -189,7 +189,7 @@ function parseAddress(text: string, called: string): string {
   const address = parsePublicUrl(text)
   if (address !== undefined) return address
   throw new InvalidSettingError(
-    `Setting "${called}" is no address of a dashboard: give one such as https://example.com/ratelimit/dashboard/, without a query`,
+    `Setting "${called}" is not a valid address of a dashboard: give one such as https://example.com/ratelimit/dashboard/, without a query`,
   )
 }
 

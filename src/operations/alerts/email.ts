@@ -37,7 +37,8 @@ export function createEmailChannel(options: EmailOptions, { emailTimeoutMs }: Al
 export function findEmailProblem({ to, from, smtpUrl, mailer }: EmailOptions): string | undefined {
   if (to.length === 0) return 'no recipient: give addresses such as ops@example.com'
   const wrong = to.find((address) => !MAIL_ADDRESS.test(address))
-  if (wrong !== undefined) return `${JSON.stringify(wrong)} is no mail address: give one such as ops@example.com`
+  if (wrong !== undefined)
+    return `${JSON.stringify(wrong)} is not a valid mail address: give one such as ops@example.com`
   if (mailer === undefined && smtpUrl === undefined) {
     return 'no mail server: set SMTP_URL, such as smtps://user:password@mail.example.com'
   }

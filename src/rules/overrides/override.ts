@@ -209,7 +209,7 @@ function parseEffect(value: unknown): 'deny' | 'allow' | Rate {
   const text = asText(value)
   if (text === 'deny' || text === 'allow') return text
   if (!/^\d/.test(text)) {
-    throw new Error(`${JSON.stringify(text)} is no effect: give deny, allow, or a rate such as 20/m`)
+    throw new Error(`${JSON.stringify(text)} is not a valid effect: give deny, allow, or a rate such as 20/m`)
   }
   return parseRate(text)
 }

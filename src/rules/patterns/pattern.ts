@@ -143,7 +143,7 @@ function explanationFor(message: string): string {
   }
   if (message.startsWith('invalid repeat count'))
     return `has an ${message}: a count is at most 1000, nested ones together`
-  return `is no regular expression: ${message}`
+  return `is not a valid regular expression: ${message}`
 }
 
 function unsupported(fragment: string, name: string, remedy: string): string {

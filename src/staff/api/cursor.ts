@@ -37,7 +37,8 @@ export function parseCursor<Schema extends TSchema>(list: string, schema: Schema
     {
       in: 'query',
       field: 'cursor',
-      detail: 'is no cursor of this list: give the nextCursor of its last page, with the same filters, or none',
+      detail:
+        'is not a valid cursor of this list: give the nextCursor of its last page, with the same filters, or none',
     },
   ])
 }

@@ -12,6 +12,6 @@ export function parseBound(text: unknown): number | undefined {
   try {
     return text === undefined ? undefined : (parseMoment(text) ?? undefined)
   } catch {
-    throw new Error('is no moment: give one such as 2027-01-31T12:00:00Z, with each + as %2B in an address')
+    throw new Error('is not a valid moment: give one such as 2027-01-31T12:00:00Z, with each + as %2B in an address')
   }
 }

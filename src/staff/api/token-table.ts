@@ -41,14 +41,14 @@ function parseTokenName(value: unknown): string {
   const name = asText(value)
   if (NAME.test(name)) return name
   throw new Error(
-    `${JSON.stringify(name)} is no name of a token: give 1 to 100 letters, digits and . _ @ - with blanks between`,
+    `${JSON.stringify(name)} is not a valid name of a token: give 1 to 100 letters, digits and . _ @ - with blanks between`,
   )
 }
 
 function parseTokenRole(value: unknown): StaffRole {
   const role = toRole(value)
   if (role !== undefined) return role
-  throw new Error(`${JSON.stringify(value)} is no role: give ${STAFF_ROLES.join(', ')}`)
+  throw new Error(`${JSON.stringify(value)} is not a valid role: give ${STAFF_ROLES.join(', ')}`)
 }
 
 /** Returns the milliseconds of a token's life; null for one without end. */
@@ -57,7 +57,7 @@ function parseTokenLife(value: unknown): number | null {
   if (text === '') return null
   const lengthMs = parseLength(text)
   if (lengthMs !== undefined) return lengthMs
-  throw new Error(`${JSON.stringify(text)} is no length of time: give 30m, 2h or 90d, at most 366d`)
+  throw new Error(`${JSON.stringify(text)} is not a valid length of time: give 30m, 2h or 90d, at most 366d`)
 }
 
 const ROLE_LABELS: Readonly<Record<StaffRole, string>> = {

@@ -65,7 +65,7 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
   async function raise({ field, ...form }: ActionForm): Promise<Result> {
     const rate = (field('to') === TYPED ? field('rate') : field('to')).trim()
     // Other effects are other actions.
-    if (!/^\d/.test(rate)) return { succeeded: false, text: `"${rate}" is no rate: give one such as 300/m.` }
+    if (!/^\d/.test(rate)) return { succeeded: false, text: `"${rate}" is not a valid rate: give one such as 300/m.` }
     const result = await write({ field, ...form }, rate, field('keep'), field('algorithm'))
     const [from, of] = [field('from'), field('of')]
     return result.succeeded && isLess(rate, from)
@@ -86,7 +86,7 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
     const nowMs = clock.now()
     const expiresAt = parseEnd(length, nowMs)
     if (expiresAt === undefined) {
-      return { succeeded: false, text: `"${length}" is no length of time: give 15m, 2h or 7d, at most 366d.` }
+      return { succeeded: false, text: `"${length}" is not a valid length of time: give 15m, 2h or 7d, at most 366d.` }
     }
     const wish = { client, effect, algorithm, expiresAt, note: field('note').trim(), seen }
     const isWritten = await writeOverride(database, wish, nowMs)

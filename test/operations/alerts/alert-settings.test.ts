@@ -16,9 +16,9 @@ for (const [options, complaint] of [
   [{ alertResolved: true }, /"alertResolved" is true without "alertCooldown".*RATELIMIT_ALERT_COOLDOWN/],
   [{ alertWebhookFormat: 'irc' }, /"alertWebhookFormat" is "irc": give json, slack, teams, discord, pagerduty/],
   [{ alertWebhookFormat: 'pagerduty' }, /"pagerduty" without "alertRoutingKey".*RATELIMIT_ALERT_ROUTING_KEY/],
-  [{ publicUrl: 'example.com/ops' }, /"publicUrl" is no address of a dashboard: give one such as https:/],
-  [{ publicUrl: 'javascript:alert(1)' }, /"publicUrl" is no address/],
-  [{ publicUrl: 'https://example.com/ops/?days=1' }, /"publicUrl" is no address.*without a query/],
+  [{ publicUrl: 'example.com/ops' }, /"publicUrl" is not a valid address of a dashboard: give one such as https:/],
+  [{ publicUrl: 'javascript:alert(1)' }, /"publicUrl" is not a valid address/],
+  [{ publicUrl: 'https://example.com/ops/?days=1' }, /"publicUrl" is not a valid address.*without a query/],
   [{ mailer: {} }, /"mailer" has no function "sendMail"/],
   [{ blockPrivateNetworks: 'yes' }, /"blockPrivateNetworks" is "yes": give true or false/],
 ] as const) {

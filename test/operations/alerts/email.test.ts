@@ -170,8 +170,8 @@ describe('an email that cannot be sent', () => {
 
     assert.match(await run({ defaultFromEmail: FROM }), /^no mail server: set SMTP_URL/)
     assert.match(await run({ smtpUrl: 'smtp://127.0.0.1:9' }), /^no sender: set DEFAULT_FROM_EMAIL/)
-    assert.match(await run({}, 'a@example.com, b@example.com'), /is no mail address/)
-    assert.match(await run({}, 'a@example.com\r\nBcc: b@example.com'), /is no mail address/)
+    assert.match(await run({}, 'a@example.com, b@example.com'), /is not a valid mail address/)
+    assert.match(await run({}, 'a@example.com\r\nBcc: b@example.com'), /is not a valid mail address/)
     assert.equal(log.length, 4)
     assert.match(log[0]?.message ?? '', /^Rate limit alert by email failed: no mail server/)
   })

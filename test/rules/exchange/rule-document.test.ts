@@ -121,7 +121,7 @@ describe('the document of an export', () => {
       'an expiry without its time zone',
       { version: 1, overrides: [{ ...OVERRIDE, expiresAt: '2030-01-01T00:00:00' }] },
       'overrides[0].expiresAt',
-      /^"2030-01-01T00:00:00" is no moment/,
+      /^"2030-01-01T00:00:00" is not a valid moment/,
     ],
     [
       'an expiry on a day that does not exist',

@@ -9,9 +9,12 @@ test('an override whose expiry raw SQL made invalid says so, with all other erro
     () => parseOverride(row),
     (error) => {
       assert.ok(error instanceof RuleValidationError)
-      assert.match(error.message, /^Invalid override: effect: "ban" is no effect: .*; expiresAt: is no moment: give /)
+      assert.match(
+        error.message,
+        /^Invalid override: effect: "ban" is not a valid effect: .*; expiresAt: is not a valid moment: give /,
+      )
       return Object.keys(error.errors).length === 2
     },
   )
-  assert.throws(() => parseOverride({ ...row, effect: 'deny' }), /Invalid override: expiresAt: is no moment/)
+  assert.throws(() => parseOverride({ ...row, effect: 'deny' }), /Invalid override: expiresAt: is not a valid moment/)
 })

@@ -78,7 +78,7 @@ export function registerChangeRoutes({ app, internals, pages }: PageRoutes): voi
         since,
         until,
       },
-      wrong === undefined ? undefined : `"${wrong}" is no moment. Write it as ${HOW_TO}.`,
+      wrong === undefined ? undefined : `"${wrong}" is not a valid moment. Write it as ${HOW_TO}.`,
     ]
   }
 
