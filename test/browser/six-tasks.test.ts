@@ -85,7 +85,7 @@ async function openDashboard(t: TestContext, origin: string, device: Device) {
 inChromium(() => {
   forEachDatabase((provider) => {
     for (const device of DEVICES)
-      test(`the six tasks of an incident take no more than they may by ${device}`, async (t) => {
+      test(`the tasks of an incident take no more than they may by ${device}`, async (t) => {
         const { origin, statuses, database } = await start(t, provider)
         const { page, complaints, click, task } = await openDashboard(t, origin, device)
         const clients = page.getByRole('region', { name: 'Clients' })
@@ -175,6 +175,16 @@ inChromium(() => {
           assert.ok(clicks <= 3, `${clicks}`)
           const rule = await database.client.rateLimitRule.findUnique({ where: { name: 'login' } })
           assert.equal(rule?.pathPattern, '^/login')
+        })
+
+        await t.test('revert the last change: 2 at most', async () => {
+          const clicks = await task(async () => {
+            await click(page.getByRole('navigation').getByRole('link', { name: 'Changes', exact: true }))
+            await click(page.getByRole('button', { name: /^Revert: created the rule login/ }))
+            await page.getByRole('status').filter({ hasText: 'reverted' }).waitFor()
+          })
+          assert.ok(clicks <= 2, `${clicks}`)
+          assert.equal(await database.client.rateLimitRule.findUnique({ where: { name: 'login' } }), null)
         })
 
         // The page of the sign-in is a 403.

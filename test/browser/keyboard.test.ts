@@ -1,0 +1,107 @@
+/** Every page is used by keyboard alone: the Tab key comes to each control in turn, which shows that it has the focus. */
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import type { Page } from 'playwright-core'
+import { addToken } from '../../src/staff/api/token-table.js'
+import { inChromium, openPage } from '../support/browser.js'
+import { logEvents } from '../support/events.js'
+import { DASHBOARD, startWithStaff } from '../support/staff-app.js'
+
+const ADDRESS = '203.0.113.7'
+const CLIENT = `ip:${ADDRESS}`
+const PAGES = [
+  '',
+  'search.html?q=203.0.113',
+  `client.html?client=${CLIENT}`,
+  `offender.html?key=${CLIENT}`,
+  'events.html',
+  `explain.html?path=/login&ip=${ADDRESS}`,
+  'rules.html',
+  'rule.html?named=login',
+  'rule.html',
+  'overrides.html',
+  'override.html',
+  'changes.html',
+  'counters.html',
+  'tokens.html',
+  'exchange.html',
+  'alerts.html',
+  'nowhere.html',
+]
+
+async function start(t: TestContext) {
+  const staff = { isStaff: () => ({ actor: 'alice', role: 'admin' }) as const }
+  const { app, clock, database, origin, statuses } = await startWithStaff(t, 'sqlite', staff, { useDynamicRules: true })
+  const { client } = app.smartRateLimit
+  await client.rateLimitRule.create({ data: { name: 'login', pathPattern: '^/login', rate: '2/m' } })
+  await client.rateLimitOverride.create({ data: { client: 'user:7', effect: 'deny' } })
+  await addToken(database, { name: 'ci', role: 'viewer', expiresAtMs: null }, clock.now())
+  await statuses(3, '/login', { from: ADDRESS })
+  await logEvents(client, { key: CLIENT, path: '/login', blocked: 2, atMs: clock.now() - 3_600_000 })
+  await app.smartRateLimit.events.flush()
+  return (path: string) => origin + DASHBOARD + path
+}
+
+// Scripts for the page are texts: its types, the DOM's, are none of this program's.
+
+/** Notes what gets the focus, by its place among all that may, and whether that can be seen. */
+const WATCH = `
+  window.controls = [...document.querySelectorAll('a[href], button, input, select, textarea, summary, [tabindex="0"]')]
+    .filter((its) => its.tabIndex >= 0 && !its.disabled && its.checkVisibility({ visibilityProperty: true }))
+  window.visited = []
+  document.addEventListener('focusin', ({ target }) => {
+    const { outlineStyle, outlineWidth } = getComputedStyle(target)
+    const { top, bottom, width } = target.getBoundingClientRect()
+    visited.push({
+      place: controls.indexOf(target),
+      html: target.outerHTML.slice(0, 200),
+      isSeen: outlineStyle !== 'none' && parseFloat(outlineWidth) > 0 && width > 0 && bottom > 0 && top < innerHeight,
+    })
+  })
+  controls.length`
+
+interface Visited {
+  readonly place: number
+  readonly html: string
+  readonly isSeen: boolean
+}
+
+/** Presses Tab once for each control of the page, and returns what got the focus. */
+async function walk(page: Page): Promise<{ readonly count: number; readonly visited: readonly Visited[] }> {
+  const count = await page.evaluate<number>(WATCH)
+  for (let presses = 0; presses < count; presses++) await page.keyboard.press('Tab')
+  return { count, visited: await page.evaluate<Visited[]>('visited') }
+}
+
+inChromium(() => {
+  test('Tab comes to every control of every page in order, each of which shows the focus, and is held by none', async (t) => {
+    const url = await start(t)
+    const { page } = await openPage(t)
+    for (const path of PAGES) {
+      await page.goto(url(path))
+      const { count, visited } = await walk(page)
+      assert.ok(count > 1, path)
+      const wrong = visited.find(({ place, isSeen }, index) => place !== index || !isSeen)
+      assert.equal(
+        wrong,
+        undefined,
+        `${path}: ${visited.indexOf(wrong ?? visited[0] ?? { place: 0, html: '', isSeen: true })} ${JSON.stringify(wrong)}`,
+      )
+      assert.equal(visited.length, count, path)
+    }
+  })
+
+  test('the first control of a page leads past its links to the content', async (t) => {
+    const url = await start(t)
+    const { page } = await openPage(t)
+    for (const path of ['', 'rules.html']) {
+      await page.goto(url(path))
+      await page.keyboard.press('Tab')
+      const skip = page.getByRole('link', { name: 'Skip to the content' })
+      assert.ok(((await skip.boundingBox())?.width ?? 0) > 50, 'it is seen')
+      await page.keyboard.press('Enter')
+      await page.keyboard.press('Tab')
+      assert.ok(await page.evaluate("document.querySelector('main').contains(document.activeElement)"), path)
+    }
+  })
+})
