@@ -26,7 +26,6 @@ const PAGES = [
   'tokens.html',
   'exchange.html',
   'alerts.html',
-  'nowhere.html',
 ]
 
 async function start(t: TestContext) {

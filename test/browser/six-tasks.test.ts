@@ -180,7 +180,7 @@ inChromium(() => {
         await t.test('revert the last change: 2 at most', async () => {
           const clicks = await task(async () => {
             await click(page.getByRole('navigation').getByRole('link', { name: 'Changes', exact: true }))
-            await click(page.getByRole('button', { name: /^Revert: created the rule login/ }))
+            await click(page.getByRole('button', { name: /^Revert: created rule login/ }))
             await page.getByRole('status').filter({ hasText: 'reverted' }).waitFor()
           })
           assert.ok(clicks <= 2, `${clicks}`)
