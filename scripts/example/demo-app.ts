@@ -26,8 +26,8 @@ interface DemoOptions {
 
 /** Starts the demo, and prints how to use it. Its database is temporary, and removed when the app closes. */
 export async function startDemo({ listen, print, addPanel }: DemoOptions): Promise<FastifyInstance> {
-  const database = await createDemoDatabase()
   const receiver = await receiveAlerts(print)
+  const database = await createDemoDatabase()
   const passwords = STAFF_ROLES.map((role) => ({ role, password: randomBytes(9).toString('base64url') }))
   const app = Fastify({ logger: { level: 'warn' }, pluginTimeout: 60_000 })
   app.addHook('onClose', async () => {
@@ -103,14 +103,22 @@ async function addMetrics(app: FastifyInstance) {
 /** Receives alerts as a webhook, and prints a line for each. */
 async function receiveAlerts(print: (line: string) => void): Promise<{ server: Server; url: string }> {
   const server = createServer(async (request, response) => {
-    const { incident } = Object(JSON.parse(await text(request)))
-    const { scope, refused, paths = [] } = Object(incident)
-    if (scope !== undefined) print(`Alert      ${scope}: ${refused} requests refused, ${paths.join(', ')}`)
+    const body = await text(request).catch(() => '')
     response.end()
+    const { scope, refused, paths = [] } = Object(Object(parsed(body)).incident)
+    if (scope !== undefined) print(`Alert      ${scope}: ${refused} requests refused, ${paths.join(', ')}`)
   })
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve))
   const address = server.address()
   return { server, url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/` }
+}
+
+function parsed(body: string): unknown {
+  try {
+    return JSON.parse(body)
+  } catch {
+    return undefined
+  }
 }
 
 function isInstalled(name: string): boolean {

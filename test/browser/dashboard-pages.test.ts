@@ -83,6 +83,44 @@ const SCENES: readonly (AppOptions & { readonly scenes: readonly Scene[] })[] = 
       { name: 'a rule of an operator, with its history', path: `rule.html?named=${'W'.repeat(100)}`, act: openAll },
       { name: 'the changes, with what is old and new', path: 'changes.html', act: openAll },
       { name: 'the changes of a range that is no moment', path: 'changes.html?since=yesterdayish' },
+      { name: 'overrides, all ticked', path: 'overrides.html?tick=all' },
+      { name: 'a search for overrides that finds none', path: `overrides.html?q=${'W'.repeat(255)}x` },
+      {
+        name: 'the form of an override whose fields are all wrong',
+        path: 'override.html',
+        act: async (page) => {
+          for (const field of await page.locator('.entry :is(input:not([type]), textarea)').all()) {
+            await field.fill(`"><b>${'W'.repeat(300)}`)
+          }
+          await page.getByRole('button', { name: 'Save' }).last().click()
+          await page.getByText(/^Nothing was saved/).waitFor()
+        },
+      },
+      {
+        name: 'a question before all addresses are denied',
+        path: 'override.html?client=0.0.0.0/0&effect=deny',
+        act: async (page) => {
+          await page.getByRole('button', { name: 'Save' }).last().click()
+          await page.getByText('every IPv4 client').first().waitFor()
+        },
+      },
+      { name: 'counters, and a search for one', path: 'counters.html?q=203.0.113.7' },
+      { name: 'the form of an import', path: 'exchange.html', act: openAll },
+      {
+        name: 'an import that is compared',
+        path: 'exchange.html',
+        act: async (page) => {
+          await openAll(page)
+          const overrides = HOSTILE.slice(0, 1).map((name) => ({ client: `user:${name.slice(5)}`, effect: 'deny' }))
+          await page.getByRole('textbox', { name: 'Document' }).fill(JSON.stringify({ version: 1, overrides }))
+          await page.getByRole('button', { name: 'Show what would change' }).click()
+          await page
+            .getByRole('heading', { name: /would be created/ })
+            .first()
+            .waitFor()
+          await openAll(page)
+        },
+      },
       { name: 'all about a client', path: `client.html?client=${BAD_CLIENT}` },
       { name: 'all about a hostile client', path: `client.html?client=user:${'W'.repeat(250)}` },
       { name: 'all about a network', path: 'client.html?client=ip:203.0.113.0/24' },
@@ -156,6 +194,29 @@ const SCENES: readonly (AppOptions & { readonly scenes: readonly Scene[] })[] = 
     scenes: [
       { name: 'the list of rules of an admin', path: 'rules.html?tick=all&state=off' },
       { name: 'a search for rules that finds none', path: `rules.html?q=${'W'.repeat(255)}` },
+      { name: 'the tokens', path: 'tokens.html' },
+      {
+        name: 'a token that was created, and one that cannot be',
+        path: 'tokens.html',
+        act: async (page) => {
+          await page.getByLabel('Name', { exact: true }).fill('deploy')
+          await page.getByRole('button', { name: /Create/ }).click()
+          await page.getByText(/fsr_/).first().waitFor()
+          await page.getByLabel('Name', { exact: true }).fill('W'.repeat(90))
+          await page.getByRole('button', { name: /Create/ }).click()
+        },
+      },
+      {
+        name: 'a rule that was disabled, with Undo',
+        path: 'rules.html',
+        act: async (page) => {
+          await page
+            .getByRole('button', { name: /^Enable W/ })
+            .first()
+            .click()
+          await page.getByRole('button', { name: 'Undo' }).waitFor()
+        },
+      },
       { name: 'the form of a new rule, all open', path: 'rule.html?pathPattern=^/auth', act: openAll },
       {
         name: 'the form of a rule whose fields are all wrong, with what the log says',
@@ -287,6 +348,7 @@ inChromium(() => {
           await act?.(page)
           for (const { viewport, colorScheme } of [
             { ...PHONE, colorScheme: 'dark' },
+            { viewport: { width: 768, height: 1024 }, colorScheme: 'dark' },
             { ...DESK, colorScheme: 'light' },
           ] as const) {
             await page.setViewportSize(viewport)

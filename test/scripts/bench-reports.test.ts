@@ -12,7 +12,7 @@ describe('npm run bench:reports', () => {
     const args = ['--sizes', '3000', '--databases', 'sqlite', '--distributions', 'skewed', '--runs', '2']
     const { status, stdout, stderr } = await runScript('bench/reports', args)
     assert.equal(status, 0, stderr)
-    assert.match(stdout, /^\| sqlite, skewed \| 3,000 \|( [\d.]+ \/ [\d.]+ \|){16} [\d.]+ \|$/m)
+    assert.match(stdout, /^\| sqlite, skewed \| 3,000 \|( [\d.]+ \/ [\d.]+ \|){17} [\d.]+ \|$/m)
   })
 
   test('a wrong size or database is wrong usage', async () => {
