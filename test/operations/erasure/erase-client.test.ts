@@ -261,6 +261,7 @@ test('erasing beside traffic loses no event of others, stops when it is interrup
   const send = (from: string, times: number) => Promise.all(Array.from({ length: times }, () => request('/', { from })))
   await send(ALICE, 60)
   await send(BOB, 60)
+  await app.smartRateLimit.events.flush()
   const interrupted = new AbortController()
   const dependencies = {
     database: database.database,
