@@ -1,6 +1,7 @@
 /** Staff open the pages in a browser: in any light, at any width, without a mouse and without JavaScript. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { gzipSync } from 'node:zlib'
 import type { Page } from 'playwright-core'
 import type { DashboardOptions } from '../../src/dashboard.js'
 import { staffAccounts } from '../../src/dashboard.js'
@@ -28,6 +29,17 @@ const HOSTILE = [
 
 const PHONE = { viewport: { width: 360, height: 740 } }
 const DESK = { viewport: { width: 1280, height: 900 } }
+const TABLET = { viewport: { width: 768, height: 1024 } }
+const SCHEMES = ['dark', 'light'] as const
+/** Three looks of each page; all of them with `ALL_LOOKS=1`. */
+const LOOKS =
+  process.env.ALL_LOOKS === undefined
+    ? ([
+        { ...PHONE, colorScheme: 'dark' },
+        { ...TABLET, colorScheme: 'dark' },
+        { ...DESK, colorScheme: 'light' },
+      ] as const)
+    : SCHEMES.flatMap((colorScheme) => [PHONE, TABLET, DESK].map((size) => ({ ...size, colorScheme })))
 const STAFF: DashboardOptions = { isStaff: () => true }
 
 const VIEWER: DashboardOptions = { isStaff: () => 'viewer' }
@@ -115,7 +127,7 @@ const SCENES: readonly (AppOptions & { readonly scenes: readonly Scene[] })[] = 
           await page.getByRole('textbox', { name: 'Document' }).fill(JSON.stringify({ version: 1, overrides }))
           await page.getByRole('button', { name: 'Show what would change' }).click()
           await page
-            .getByRole('heading', { name: /would be created/ })
+            .getByRole('heading', { name: /would be changed/ })
             .first()
             .waitFor()
           await openAll(page)
@@ -344,13 +356,11 @@ inChromium(() => {
       await page.context().clearCookies()
       for (const { name, path, act } of scenes) {
         await t.test(name, async () => {
-          await page.goto(url(path))
+          const answer = await page.goto(url(path))
+          // The script, which all pages share, is below 12 kB.
+          assert.ok(gzipSync((await answer?.body()) ?? '').length < 48_000, 'a first load is above 60 kB')
           await act?.(page)
-          for (const { viewport, colorScheme } of [
-            { ...PHONE, colorScheme: 'dark' },
-            { viewport: { width: 768, height: 1024 }, colorScheme: 'dark' },
-            { ...DESK, colorScheme: 'light' },
-          ] as const) {
+          for (const { viewport, colorScheme } of LOOKS) {
             await page.setViewportSize(viewport)
             await page.emulateMedia({ colorScheme })
             const width = await widthOf(page)
