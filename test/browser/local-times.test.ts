@@ -15,6 +15,9 @@ const PAGES = [
   'rules.html',
   'explain.html?path=/',
   'alerts.html',
+  'overrides.html',
+  'exchange.html',
+  'counters.html',
 ]
 /** Half an hour off, so that no hour of the chart is one of theirs. */
 const KOLKATA = { timezoneId: 'Asia/Kolkata' }

@@ -74,6 +74,8 @@ async function pagesOf(request: (path: string) => Promise<{ readonly text: strin
     'rules.html',
     'overrides.html',
     'changes.html',
+    'counters.html',
+    'exchange.html',
     'explain.html',
     `explain.html?${new URLSearchParams(explained)}`,
     `explain.html?${new URLSearchParams({ ...explained, ip: LONG })}`,
