@@ -102,6 +102,17 @@ describe('the example app', () => {
       })
       const customer = await client.rateLimitEvent.count({ where: { ...refused, client: 'user:1007' } })
       assert.ok(scraper > 2 * customer && customer > 100, `${scraper} and ${customer} refusals`)
+      const [, authorization = '', url = ''] = /'authorization: (Bearer \S+)' (\S+)$/m.exec(printed) ?? []
+      const reported = await fetch(url, { headers: { authorization } })
+      const { incidents } = Object(await reported.json())
+      assert.deepEqual(
+        incidents.map(({ scope, state }: { scope: string; state: string }) => [scope, state]).toSorted(),
+        [
+          ['203.0.113.0/24', 'open'],
+          ['policy:products', 'open'],
+          ['user:1007', 'open'],
+        ],
+      )
       const last = await client.rateLimitEvent.findFirst({ orderBy: { id: 'desc' } })
       await eventually(
         'a new event',
