@@ -1,5 +1,4 @@
 /** `npm start`: an app with limited routes, logged decisions, and pages for staff. */
-import { createRequire } from 'node:module'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { adminPlugin } from '../admin/index.js'
 import { dashboardPlugin, type StaffAccounts, staffAccounts } from '../src/dashboard.js'
@@ -10,6 +9,7 @@ import { withEnvironmentFile } from './commands/support/open-database.js'
 import { apiRoutes } from './example/api-routes.js'
 import { startDemo } from './example/demo-app.js'
 import { HOME_PAGE } from './example/home-page.js'
+import { isInstalled } from './example/is-installed.js'
 import { explainListenError, listenAddress } from './example/listen-address.js'
 import { openStaffFile, type StaffFile } from './example/staff-file.js'
 
@@ -58,19 +58,9 @@ async function buildApp({ accounts, sessionSecret }: StaffFile): Promise<Fastify
 
 /** Adds the panel where its packages are installed, and returns its path. */
 async function addPanel(app: FastifyInstance, staff: StaffAccounts): Promise<string | undefined> {
-  if (!hasAdminJs()) return undefined
+  if (!isInstalled('adminjs')) return undefined
   await app.register(adminPlugin, { rootPath: PANEL, staff })
   return PANEL
-}
-
-/** Returns whether the optional packages of the panel are installed. */
-function hasAdminJs(): boolean {
-  try {
-    createRequire(import.meta.url).resolve('adminjs')
-    return true
-  } catch {
-    return false
-  }
 }
 
 /** Creates a rule for operators to edit. */
@@ -105,7 +95,7 @@ async function start(): Promise<void> {
     console.log(`Staff account:   staff, with the password of the first start (delete ${STAFF_FILE} for a new one)`)
   }
   console.log(`Staff dashboard: ${app.listeningOrigin}/ratelimit/dashboard/`)
-  if (hasAdminJs()) console.log(`Admin panel:     ${app.listeningOrigin}${PANEL}`)
+  if (isInstalled('adminjs')) console.log(`Admin panel:     ${app.listeningOrigin}${PANEL}`)
 }
 
 /** Prints a new password at once, before anything can fail, since it is not stored. */

@@ -1,8 +1,7 @@
 /** The demo: a shop with a week of invented traffic, incidents that go on, and an account of each role. */
 import { randomBytes } from 'node:crypto'
 import { createServer, type Server } from 'node:http'
-import { createRequire } from 'node:module'
-import { text } from 'node:stream/consumers'
+import { json } from 'node:stream/consumers'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { apiPlugin } from '../../src/api.js'
 import { dashboardPlugin, hashPassword, type StaffAccounts, staffAccounts } from '../../src/dashboard.js'
@@ -12,6 +11,7 @@ import { addToken } from '../../src/staff/api/token-table.js'
 import { STAFF_ROLES } from '../../src/staff/shell/roles.js'
 import { createDemoDatabase, demoRoutes, demoUser, tellDemoStory } from './demo.js'
 import { HOME_PAGE } from './home-page.js'
+import { isInstalled } from './is-installed.js'
 import { explainListenError, type ListenAddress } from './listen-address.js'
 
 const DEFAULT_RATE = '100/m'
@@ -103,29 +103,12 @@ async function addMetrics(app: FastifyInstance) {
 /** Receives alerts as a webhook, and prints a line for each. */
 async function receiveAlerts(print: (line: string) => void): Promise<{ server: Server; url: string }> {
   const server = createServer(async (request, response) => {
-    const body = await text(request).catch(() => '')
+    const body = await json(request).catch(() => undefined)
     response.end()
-    const { scope, refused, paths = [] } = Object(Object(parsed(body)).incident)
+    const { scope, refused, paths = [] } = Object(Object(body).incident)
     if (scope !== undefined) print(`Alert      ${scope}: ${refused} requests refused, ${paths.join(', ')}`)
   })
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve))
   const address = server.address()
   return { server, url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/` }
-}
-
-function parsed(body: string): unknown {
-  try {
-    return JSON.parse(body)
-  } catch {
-    return undefined
-  }
-}
-
-function isInstalled(name: string): boolean {
-  try {
-    createRequire(import.meta.url).resolve(name)
-    return true
-  } catch {
-    return false
-  }
 }

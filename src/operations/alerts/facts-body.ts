@@ -1,5 +1,7 @@
 /** The bodies of webhooks for a message about one thing. Texts that others wrote stand where no format has markup. */
+
 import type { FactsMessage } from './facts-message.js'
+import { teamsCard } from './teams-card.js'
 import { GREEN, RED, type WebhookFormat } from './webhook-format.js'
 
 /** The colour of messages that are neither an alarm nor its end. */
@@ -44,30 +46,18 @@ function slackBody(message: FactsMessage): object {
 /** A `TextRun`, unlike a `TextBlock`, has no Markdown. */
 function teamsBody(message: FactsMessage): object {
   const { title, sentence, links } = message
-  return {
-    type: 'message',
-    attachments: [
-      {
-        contentType: 'application/vnd.microsoft.card.adaptive',
-        contentUrl: null,
-        content: {
-          $schema: 'http://adaptivecards.io/schemas/adaptive-card.json',
-          type: 'AdaptiveCard',
-          version: '1.4',
-          body: [
-            { type: 'TextBlock', size: 'Medium', weight: 'Bolder', wrap: true, text: title },
-            { type: 'TextBlock', wrap: true, text: sentence },
-            ...factLines(message).map((text) => ({
-              type: 'RichTextBlock',
-              spacing: 'None',
-              inlines: [{ type: 'TextRun', text, fontType: 'Monospace' }],
-            })),
-          ],
-          actions: links.map(({ text, url }) => ({ type: 'Action.OpenUrl', title: text, url })),
-        },
-      },
+  return teamsCard({
+    body: [
+      { type: 'TextBlock', size: 'Medium', weight: 'Bolder', wrap: true, text: title },
+      { type: 'TextBlock', wrap: true, text: sentence },
+      ...factLines(message).map((text) => ({
+        type: 'RichTextBlock',
+        spacing: 'None',
+        inlines: [{ type: 'TextRun', text, fontType: 'Monospace' }],
+      })),
     ],
-  }
+    actions: links.map(({ text, url }) => ({ type: 'Action.OpenUrl', title: text, url })),
+  })
 }
 
 /** A code block has no special characters but the closing backticks. */

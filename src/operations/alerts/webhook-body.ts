@@ -12,6 +12,7 @@ import {
   toSentence,
   toTitle,
 } from './message.js'
+import { teamsCard } from './teams-card.js'
 import { GREEN, RED, type WebhookFormat } from './webhook-format.js'
 
 /** The documented maximum: receivers may refuse more. */
@@ -95,25 +96,13 @@ function teamsBody(message: AlertMessage): object {
       { type: 'TextRun', text, fontType: 'Monospace', ...(url && { selectAction: { type: 'Action.OpenUrl', url } }) },
     ],
   })
-  return {
-    type: 'message',
-    attachments: [
-      {
-        contentType: 'application/vnd.microsoft.card.adaptive',
-        contentUrl: null,
-        content: {
-          $schema: 'http://adaptivecards.io/schemas/adaptive-card.json',
-          type: 'AdaptiveCard',
-          version: '1.4',
-          body: [
-            { type: 'TextBlock', size: 'Medium', weight: 'Bolder', wrap: true, text: toTitle(message) },
-            { type: 'TextBlock', wrap: true, text: toSentence(message) },
-            ...textLines(message, CHAT_LINES, CHAT_KEY_LENGTH).map(line),
-          ],
-        },
-      },
+  return teamsCard({
+    body: [
+      { type: 'TextBlock', size: 'Medium', weight: 'Bolder', wrap: true, text: toTitle(message) },
+      { type: 'TextBlock', wrap: true, text: toSentence(message) },
+      ...textLines(message, CHAT_LINES, CHAT_KEY_LENGTH).map(line),
     ],
-  }
+  })
 }
 
 /** Returns an embed that mentions no user. In a code block only the closing backticks are special. */

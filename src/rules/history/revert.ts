@@ -8,7 +8,7 @@ import { changeLocked, LockedTable } from '../table.js'
 import { type Change, type ChangedFields, DESCRIPTIONS, isMoment, type RowChange, readAction } from './history.js'
 
 /** Larger actions are reverted by an import of an earlier export, which works in steps. */
-const MAX_CHANGES = 20_000
+export const MAX_REVERTED = 20_000
 const ENTITIES = ['rule', 'override'] as const
 
 type ChangedTable = LockedTable<FieldTable, string>
@@ -29,11 +29,11 @@ interface NetChange extends Pick<RowChange, 'id' | 'entity' | 'name' | 'rowId'> 
  * @throws RuleValidationError when an earlier state would not be valid today
  */
 export async function revertChange(database: Database, nowMs: number, changeId: number): Promise<void> {
-  const changes = await readAction(database, changeId, MAX_CHANGES + 1)
+  const changes = await readAction(database, changeId, MAX_REVERTED + 1)
   if (changes.length === 0) throw new RevertError(`There is no change ${changeId}`)
-  if (changes.length > MAX_CHANGES) {
+  if (changes.length > MAX_REVERTED) {
     throw new RevertError(
-      `Change ${changeId} cannot be reverted: its action made more than ${MAX_CHANGES} changes. Import an earlier export instead`,
+      `Change ${changeId} cannot be reverted: its action made more than ${MAX_REVERTED} changes. Import an earlier export instead`,
     )
   }
   const net = netChanges(changes)

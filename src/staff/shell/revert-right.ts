@@ -1,11 +1,9 @@
 import type { FastifyRequest } from 'fastify'
 import type { Database } from '../../database/database.js'
 import { type Change, readAction } from '../../rules/history/history.js'
+import { MAX_REVERTED } from '../../rules/history/revert.js'
 import type { Right } from './roles.js'
 import { requireMay } from './staff-member.js'
-
-/** Larger actions are not reverted, whoever asks. */
-const MAX_READ = 20_000
 
 /** Returns the right that reverting a change takes. */
 export function revertRight({ entity, action, before, after }: Change): Right {
@@ -21,7 +19,7 @@ export function revertRight({ entity, action, before, after }: Change): Right {
  * @throws StaffOnlyError for a stranger, ActionDeniedError for staff without a right
  */
 export async function requireMayRevert(request: FastifyRequest, database: Database, { id }: Change): Promise<number> {
-  const changes = await readAction(database, id, MAX_READ)
+  const changes = await readAction(database, id, MAX_REVERTED)
   for (const right of new Set(changes.map(revertRight))) requireMay(request, right)
   return changes.length
 }
