@@ -1,5 +1,4 @@
 /** The bodies of webhooks for a message about one thing. Texts that others wrote stand where no format has markup. */
-
 import type { FactsMessage } from './facts-message.js'
 import { teamsCard } from './teams-card.js'
 import { GREEN, RED, type WebhookFormat } from './webhook-format.js'
