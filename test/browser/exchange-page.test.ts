@@ -61,7 +61,8 @@ inChromium(() => {
       await check(page, 'wrong')
 
       await choose(DOCUMENT)
-      assert.equal(await page.getByLabel('Document', { exact: true }).inputValue(), DOCUMENT)
+      // The page reads a file in its own time.
+      await page.waitForFunction(`document.getElementById('document').value === ${JSON.stringify(DOCUMENT)}`)
       await compare()
       await page.getByText('2 created, 1 changed, 1 deleted, 0 unchanged.').waitFor()
       await check(page, 'difference')
