@@ -126,11 +126,23 @@ const COMPILER_IMPORT =
   /const \{ wasm \} = await import\("[^"]*\.(\w+)\.wasm-base64\.mjs"\)\s*return await decodeBase64AsWasm\(wasm\)/
 const COMPILER_READER = /^async function decodeBase64AsWasm[\s\S]*?^\}$/m
 
-/** Returns a module that Prisma generated, without its changes to the host's globals, and with a compressed compiler. */
+/** The inputs of writes of overrides. */
+const OVERRIDE_INPUTS =
+  /^export type RateLimitOverride(?:Unchecked)?(?:Create|Update)(?:Many|ManyMutation)?Input = \{$/gm
+/** The shorthand of an override's expiry, which the checked writes replace. */
+const OVERRIDE_SHORTHAND = `
+  /** The duration instead of \`expiresAt\`: \`30m\`, \`2h\` or \`7d\`, at most \`366d\`. */
+  for?: string`
+
+/**
+ * Returns a module that Prisma generated, without its changes to the host's globals, with a compressed compiler, and
+ * with the shorthand of overrides.
+ */
 function adapted(source: string, folder: string): string {
   const runtime = relative(folder, PRISMA).replaceAll(sep, '/')
   return source
     .replace(/^globalThis\['__dirname'\] = .*$/m, '')
+    .replace(OVERRIDE_INPUTS, `$&${OVERRIDE_SHORTHAND}`)
     .replace(COMPILER_READER, "import { readQueryCompiler } from '../../../prisma/query-compiler.js'")
     .replace(COMPILER_IMPORT, (_, provider) => `return new WebAssembly.Module(await readQueryCompiler('${provider}'))`)
     .replaceAll('"@prisma/client/runtime/client"', `"${runtime}/client.js"`)

@@ -18,6 +18,15 @@ const SHORT = /^(\d{1,10})\s*(?:rp|\/)\s*([smhd])$/
 /** The separators between windows, which are not within a number. */
 const BETWEEN = /;|\band\b|(?<!\d),|,(?!\d{3}(?!\d))/
 
+/** The accepted durations, for messages. */
+export const DURATIONS = '30m, 2h or 7d, at most 366d'
+
+/** Returns the milliseconds of a duration such as `2h` or `2 hours`; undefined for a text that is none. */
+export function readDuration(text: string): number | undefined {
+  const spelling = spellLength(text)
+  return spelling === undefined ? undefined : parseLength(spelling)
+}
+
 /** Returns the spelling of a length such as `2 hours`; undefined for a text that is none. */
 export function spellLength(text: string): string | undefined {
   if (text.length > MAX_RATE_LENGTH) return undefined

@@ -1,13 +1,11 @@
 /** The bans of clients that a rule keeps refusing. */
 import type { Dialect } from '../database/dialect.js'
-import { asText } from '../ground/storable.js'
 import { latestStartMs } from '../ground/time/clock.js'
 import type { PlainPolicy, Policy } from '../limiter/algorithm.js'
 import { MONTH_MS, windowEndMs, windowStartMs } from '../limiter/period.js'
-import { MAX_COUNT, parseLength } from '../limiter/rate.js'
-import { spellLength } from '../limiter/rate-words.js'
+import { MAX_COUNT } from '../limiter/rate.js'
 import type { Field } from './description.js'
-import { integerWithin } from './field-values.js'
+import { DURATION, integerWithin } from './field-values.js'
 
 /** The refusals after which a rule bans a client, and for how long. */
 export interface RuleBan {
@@ -34,27 +32,12 @@ export const BAN_AFTER = {
 } as const satisfies Field
 
 export const BAN_FOR = {
-  kind: 'text',
-  default: '',
-  parse: parseBanFor,
-  tidy: (typed) => typed.replace(/\s/g, '').toLowerCase(),
-  guess: spellLength,
+  ...DURATION,
   schema: { maxLength: MAX_LENGTH },
   about: 'How long a ban is in force: 15m, 2h or 7d, at most 366d; empty where nobody is banned.',
   help: 'How long a ban is in force: 15m, 2h or 7d, at most 366d. A ban is an override, which can be edited and deleted. Empty: nobody is banned.',
   panel: { title: 'Ban for', group: 'Ban', input: 'code', example: '2h' },
 } as const satisfies Field
-
-/** Returns the milliseconds of a ban; null for an empty text. */
-function parseBanFor(value: unknown): number | null {
-  const text = asText(value)
-  if (text === '') return null
-  const lengthMs = parseLength(text)
-  if (lengthMs !== undefined) return lengthMs
-  throw new Error(
-    `${JSON.stringify(text)} is not a valid length of a ban: give 15m, 2h or 7d, at most 366d, or an empty text for no ban`,
-  )
-}
 
 /** Returns the ban of a rule with valid fields; null where it bans no client. */
 export function toBan(after: number, forMs: number | null): RuleBan | null {

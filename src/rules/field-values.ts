@@ -3,6 +3,8 @@
 import { METHODS } from 'node:http'
 import { asText, validateStorable } from '../ground/storable.js'
 import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
+import { parseLength } from '../limiter/rate.js'
+import { DURATIONS, spellLength } from '../limiter/rate-words.js'
 import { type Condition, MAX_CONDITION_LENGTH, parseCondition } from './conditions/condition.js'
 import type { Field } from './description.js'
 import { validatePatternSyntax } from './patterns/pattern.js'
@@ -84,6 +86,24 @@ export const ALGORITHM = {
   about: 'How requests are counted; concurrency counts those in progress: 20/60s is at most 20 at a time.',
   panel: { title: 'Algorithm', input: 'select', options: ALGORITHM_OPTIONS },
 } as const satisfies Field
+
+/** Returns the milliseconds of a duration as it is stored; null for an empty text. */
+function parseDuration(value: unknown): number | null {
+  const text = asText(value)
+  if (text === '') return null
+  const lengthMs = parseLength(text)
+  if (lengthMs !== undefined) return lengthMs
+  throw new Error(`${JSON.stringify(text)} is not a valid duration: give ${DURATIONS}, or an empty text for none`)
+}
+
+/** A field that is a duration, or empty. */
+export const DURATION = {
+  kind: 'text',
+  default: '',
+  parse: parseDuration,
+  tidy: (typed) => typed.replace(/\s/g, '').toLowerCase(),
+  guess: spellLength,
+} as const satisfies Partial<Field>
 
 export const MAX_METHOD_LENGTH = 255
 

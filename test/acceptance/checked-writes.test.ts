@@ -150,6 +150,53 @@ forEachDatabase((provider) => {
     await overrides.updateMany({ where: { client: 'user:7' }, data: { expiresAt: new Date(clock.now() - 1) } })
     assert.equal(await overrides.count(), 8)
   })
+
+  test('every write of an override takes a duration instead of the expiry, and never both', async (t) => {
+    const { overrides, client, clock } = await openRules(t, provider)
+    const brief = { effect: 'deny', for: '2h' }
+    const where = (name: string) => ({ client_pathPattern: { client: name, pathPattern: '' } })
+    const ends = async () => {
+      const rows = await overrides.findMany({ orderBy: { client: 'asc' } })
+      return rows.map(({ expiresAt }) => expiresAt && (expiresAt.getTime() - clock.now()) / 60_000)
+    }
+
+    await overrides.create({ data: { client: '203.0.113.1', ...brief } })
+    await overrides.createMany({ data: [{ client: '203.0.113.2', ...brief }] })
+    await overrides.createManyAndReturn({ data: { client: '203.0.113.3', effect: 'deny', for: '2 hours' } })
+    await client.$transaction((transaction) =>
+      transaction.rateLimitOverride.upsert({
+        where: where('ip:203.0.113.4'),
+        create: { client: '203.0.113.4', ...brief },
+        update: {},
+      }),
+    )
+    assert.deepEqual(await ends(), [120, 120, 120, 120])
+    await overrides.update({ where: where('ip:203.0.113.1'), data: { for: '30m' } })
+    await overrides.upsert({
+      where: where('ip:203.0.113.2'),
+      create: { client: '203.0.113.2', ...brief },
+      update: { for: '15m' },
+    })
+    assert.deepEqual(await ends(), [30, 15, 120, 120])
+    await overrides.updateMany({ data: { for: '7d' } })
+    assert.deepEqual(await ends(), [10_080, 10_080, 10_080, 10_080])
+
+    const data = { client: 'nobody', effect: 'deny', for: 'soon' }
+    for (const attempt of [() => overrides.create({ data }), () => overrides.createMany({ data })]) {
+      const { errors } = await refusalOf(attempt())
+      assert.deepEqual(Object.keys(errors), ['client', 'for'])
+      assert.equal(errors.for, '"soon" is not a valid duration: give 30m, 2h or 7d, at most 366d')
+    }
+    const both = { for: '2h', expiresAt: new Date(clock.now() + 60_000) }
+    for (const attempt of [
+      () => overrides.create({ data: { client: 'user:7', effect: 'deny', ...both } }),
+      () => overrides.update({ where: where('ip:203.0.113.1'), data: both }),
+      () => overrides.updateMany({ data: both }),
+    ]) {
+      assert.match((await refusalOf(attempt())).errors.for ?? '', /is given with "expiresAt": give one of them/)
+    }
+    assert.deepEqual(await ends(), [10_080, 10_080, 10_080, 10_080])
+  })
 })
 
 async function openRules(t: TestContext, provider: Provider) {

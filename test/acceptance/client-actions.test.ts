@@ -173,7 +173,7 @@ forEachDatabase((provider) => {
       const refused = await its.do(await open(), 'block', { for: 'typed', length })
       const [kind, text] = noticeOf(refused) ?? []
       assert.equal(kind, 'failure', length)
-      assert.match(text ?? '', /is not a valid length of time: give 15m, 2h or 7d|^"x+$/)
+      assert.match(text ?? '', /is not a valid duration: give 30m, 2h or 7d|^"x+$/)
       if (length === '367d') assert.equal(refused.fieldsOf('block')?.length, '367d')
     }
     assert.deepEqual(await stored(), before)

@@ -1,4 +1,4 @@
-import { parseLength as parseMs } from '../../../src/limiter/rate.js'
+import { DURATIONS, readDuration } from '../../../src/limiter/rate-words.js'
 import type { TimeRange } from '../../../src/reports/report-window.js'
 import { readRange } from '../../../src/staff/dashboard/time-range.js'
 import { UsageError } from './command.js'
@@ -23,9 +23,9 @@ export function integer(counted: string, min: number, max: number): (value: stri
  * @throws UsageError naming the option
  */
 export function parseLength(option: string, text: string): number {
-  const lengthMs = parseMs(text)
+  const lengthMs = readDuration(text)
   if (lengthMs !== undefined) return lengthMs
-  throw new UsageError(`${option} is ${JSON.stringify(text)}: give 30m, 2h or 7d, at most 366d`)
+  throw new UsageError(`${option} is ${JSON.stringify(text)}: give ${DURATIONS}`)
 }
 
 /** The options of a range, as typed. */

@@ -1,14 +1,14 @@
 import type { GeneratedClient } from '../../database/prisma/generated-client.js'
 import { type FieldErrors, RuleValidationError, type WrongRow } from '../../ground/errors.js'
 import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
-import { type Description, type Extent, spelled, type Values } from '../../rules/description.js'
+import { type Description, type Extent, expandShorthand, spelled, type Values } from '../../rules/description.js'
 import { changeToken, currentAuthor } from '../../rules/history/actor.js'
 import { interactiveTransaction, transactionClient } from './transaction-client.js'
 import { merge, plainFields, type StoredRow, toValues, toWhere } from './write-args.js'
 
 /** A model whose writes are validated. */
 export interface CheckedModel {
-  readonly description: Pick<Description, 'entity' | 'fields' | 'identity' | 'errors'>
+  readonly description: Pick<Description, 'entity' | 'fields' | 'identity' | 'errors' | 'shorthand'>
   /** Returns the model of a client. */
   rows(client: GeneratedClient): ModelRows
 }
@@ -17,6 +17,12 @@ export interface CheckedModel {
 interface ModelRows {
   findUnique(query: { where: never }): PromiseLike<StoredRow | null>
   findMany(query: { where: never; select?: { id: true } }): PromiseLike<StoredRow[]>
+}
+
+/** The fields of one row that a write gives, without a shorthand, and the message for a wrong shorthand. */
+interface Given {
+  readonly values: Values
+  readonly errors: FieldErrors
 }
 
 /** A call of a query extension, as far as all operations share it. */
@@ -57,25 +63,33 @@ export function checkedWrites(
 ) {
   const { entity, fields, identity } = description
 
-  function errorsFor(values: Values, extent: Extent): FieldErrors {
-    return description.errors(values, extent, now())
+  function given(data: unknown): Given {
+    return expandShorthand(description, toValues(data), now())
   }
 
-  function stamped(data: Values, changedBy = changeToken()): Values {
-    return { ...data, ...spelled(fields, plainFields(data)), changedBy }
+  function errorsFor({ values, errors }: Given, extent: Extent): FieldErrors {
+    return { ...description.errors(plainFields(values), extent, now()), ...errors }
+  }
+
+  function stamped({ values }: Given, changedBy = changeToken()): Values {
+    return { ...values, ...spelled(fields, plainFields(values)), changedBy }
+  }
+
+  function merged(row: StoredRow, data: Given): Given {
+    return { ...data, values: merge(row, data.values) }
   }
 
   /** Returns the errors of an update, and of the fields that it leaves as they are. */
-  function updateErrors(data: Values, row: StoredRow | null): FieldErrors {
-    return row === null ? errorsFor(plainFields(data), 'part') : errorsFor(merge(row, data), 'stored')
+  function updateErrors(data: Given, row: StoredRow | null): FieldErrors {
+    return row === null ? errorsFor(data, 'part') : errorsFor(merged(row, data), 'stored')
   }
 
-  async function wrongRows(rows: readonly Values[], extent: Extent): Promise<WrongRow[]> {
+  async function wrongRows(rows: readonly Given[], extent: Extent): Promise<WrongRow[]> {
     const wrong: WrongRow[] = []
     const slices = new CooperativeYield()
-    for (const [index, values] of rows.entries()) {
-      const errors = errorsFor(values, extent)
-      if (hasAny(errors)) wrong.push({ index, name: String(values[identity[0] ?? ''] ?? ''), errors })
+    for (const [index, row] of rows.entries()) {
+      const errors = errorsFor(row, extent)
+      if (hasAny(errors)) wrong.push({ index, name: String(row.values[identity[0] ?? ''] ?? ''), errors })
       if (slices.over()) await slices.pause()
     }
     return wrong
@@ -102,15 +116,15 @@ export function checkedWrites(
   }
 
   function create(call: Write) {
-    const data = toValues(Reflect.get(call.args, 'data'))
-    refuse(errorsFor(plainFields(data), 'new'))
+    const data = given(Reflect.get(call.args, 'data'))
+    refuse(errorsFor(data, 'new'))
     return written(call, { ...call.args, data: stamped(data) })
   }
 
   async function createMany(call: Write) {
     const input: unknown = Reflect.get(call.args, 'data') ?? []
-    const rows = (Array.isArray(input) ? input : [input]).map(toValues)
-    const wrong = await wrongRows(rows.map(plainFields), 'new')
+    const rows = (Array.isArray(input) ? input : [input]).map(given)
+    const wrong = await wrongRows(rows, 'new')
     if (Array.isArray(input)) refuse({}, wrong)
     else refuse(wrong[0]?.errors ?? {})
     const token = changeToken()
@@ -119,17 +133,19 @@ export function checkedWrites(
 
   async function update(call: Write) {
     const row = await find(transactionClient(client, call), call.args)
-    const data = toValues(Reflect.get(call.args, 'data'))
+    const data = given(Reflect.get(call.args, 'data'))
     refuse(updateErrors(data, row))
     return written(call, { ...call.args, data: stamped(data) })
   }
 
   async function updateMany(call: Write) {
-    const data = toValues(Reflect.get(call.args, 'data'))
+    const data = given(Reflect.get(call.args, 'data'))
     const rows = await rowsFor(transactionClient(client, call)).findMany({ where: toWhere(call.args) as never })
     const updateFieldErrors = updateErrors(data, null)
-    const merged = rows.map((row) => merge(row, data))
-    const wrong = await wrongRows(merged, 'stored')
+    const wrong = await wrongRows(
+      rows.map((row) => merged(row, data)),
+      'stored',
+    )
     // Errors of the update itself are reported once, not for every row.
     const others = wrong.map((row) => ({ ...row, errors: without(row.errors, updateFieldErrors) }))
     refuse(
@@ -141,9 +157,9 @@ export function checkedWrites(
 
   async function upsert(call: Write) {
     const row = await find(transactionClient(client, call), call.args)
-    const created = toValues(Reflect.get(call.args, 'create'))
-    const updated = toValues(Reflect.get(call.args, 'update'))
-    refuse({ ...errorsFor(plainFields(created), 'new'), ...updateErrors(updated, row) })
+    const created = given(Reflect.get(call.args, 'create'))
+    const updated = given(Reflect.get(call.args, 'update'))
+    refuse({ ...errorsFor(created, 'new'), ...updateErrors(updated, row) })
     const token = changeToken()
     return written(call, {
       ...call.args,

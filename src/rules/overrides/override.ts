@@ -9,8 +9,8 @@ import type { FieldErrors } from '../../ground/errors.js'
 import { asText, validateStorable } from '../../ground/storable.js'
 import { latestStartMs } from '../../ground/time/clock.js'
 import type { Algorithm, Policy } from '../../limiter/algorithm.js'
-import { findRateProblem, MAX_RATE_LENGTH, parseLength, parseRate, type Rate, toPolicy } from '../../limiter/rate.js'
-import { spellLength, spellRate } from '../../limiter/rate-words.js'
+import { findRateProblem, MAX_RATE_LENGTH, parseRate, type Rate, toPolicy } from '../../limiter/rate.js'
+import { DURATIONS, readDuration, spellRate } from '../../limiter/rate-words.js'
 import {
   createParser,
   type Description,
@@ -115,7 +115,7 @@ export const OVERRIDES: Description<typeof OVERRIDE_FIELDS, 'client' | 'pathPatt
   shorthand: {
     name: 'for',
     replaces: 'expiresAt',
-    schema: { type: 'string', description: 'The duration instead of the expiry: 30m, 2h or 7d, at most 366d.' },
+    schema: { type: 'string', description: `The duration instead of the expiry: ${DURATIONS}.` },
     parse: (value, nowMs) => new Date(nowMs + parseDuration(value)).toISOString(),
   },
   hasExpired: ({ expiresAt }, nowMs) => expiresAt !== null && Date.parse(expiresAt) <= nowMs,
@@ -171,9 +171,9 @@ export function isInForce({ expiresAtMs, bannedAtMs }: Override, nowMs: number):
 
 function parseDuration(value: unknown): number {
   const text = asText(value)
-  const lengthMs = parseLength(spellLength(text) ?? text)
+  const lengthMs = readDuration(text)
   if (lengthMs !== undefined) return lengthMs
-  throw new Error(`${JSON.stringify(text)} is not a valid duration: give 30m, 2h or 7d, at most 366d`)
+  throw new Error(`${JSON.stringify(text)} is not a valid duration: give ${DURATIONS}`)
 }
 
 /** The words that people say for an effect. */

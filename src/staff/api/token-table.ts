@@ -2,9 +2,8 @@ import type { Database } from '../../database/database.js'
 import { errorMessage } from '../../ground/errors.js'
 import { asText } from '../../ground/storable.js'
 import { latestStartMs, MINUTE_MS } from '../../ground/time/clock.js'
-import { parseLength } from '../../limiter/rate.js'
-import { spellLength } from '../../limiter/rate-words.js'
 import type { Field } from '../../rules/description.js'
+import { DURATION } from '../../rules/field-values.js'
 import { STAFF_ROLES, type StaffRole, toRole } from '../shell/roles.js'
 import { createToken, hashToken, isWellFormed } from './token-text.js'
 
@@ -51,15 +50,6 @@ function parseTokenRole(value: unknown): StaffRole {
   throw new Error(`${JSON.stringify(value)} is not a valid role: give ${STAFF_ROLES.join(', ')}`)
 }
 
-/** Returns the milliseconds of a token's life; null for one without end. */
-function parseTokenLife(value: unknown): number | null {
-  const text = asText(value)
-  if (text === '') return null
-  const lengthMs = parseLength(text)
-  if (lengthMs !== undefined) return lengthMs
-  throw new Error(`${JSON.stringify(text)} is not a valid length of time: give 30m, 2h or 90d, at most 366d`)
-}
-
 const ROLE_LABELS: Readonly<Record<StaffRole, string>> = {
   viewer: 'viewer: reads',
   operator: 'operator: also writes overrides, resets counters, switches rules',
@@ -86,11 +76,7 @@ export const TOKEN_FIELDS = {
     },
   },
   for: {
-    kind: 'text',
-    default: '',
-    parse: parseTokenLife,
-    tidy: (typed) => typed.replace(/\s/g, '').toLowerCase(),
-    guess: spellLength,
+    ...DURATION,
     about: 'How long it opens the API: 2h or 90d, at most 366d. Empty: until it is revoked.',
     panel: { title: 'Valid for', input: 'code', example: '90d' },
   },

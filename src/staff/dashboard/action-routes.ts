@@ -2,6 +2,7 @@
 import createError from '@fastify/error'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { clientAddress } from '../../clients/client-networks.js'
+import { DURATIONS } from '../../limiter/rate-words.js'
 import type { Internals } from '../../plugin/internals.js'
 import { leadOn } from '../shell/notice-cookie.js'
 import type { StaffForm } from '../shell/staff-actions.js'
@@ -86,7 +87,7 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
     const nowMs = clock.now()
     const expiresAt = parseEnd(length, nowMs)
     if (expiresAt === undefined) {
-      return { succeeded: false, text: `"${length}" is not a valid length of time: give 15m, 2h or 7d, at most 366d.` }
+      return { succeeded: false, text: `"${length}" is not a valid duration: give ${DURATIONS}.` }
     }
     const wish = { client, effect, algorithm, expiresAt, note: field('note').trim(), seen }
     const isWritten = await writeOverride(database, wish, nowMs)

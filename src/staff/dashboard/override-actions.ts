@@ -3,7 +3,7 @@
 import type { Database } from '../../database/database.js'
 import type { SqlWork } from '../../database/dialect.js'
 import { RuleValidationError } from '../../ground/errors.js'
-import { parseLength } from '../../limiter/rate.js'
+import { readDuration } from '../../limiter/rate-words.js'
 import type { Values } from '../../rules/description.js'
 import { OVERRIDES } from '../../rules/overrides/override.js'
 import { changeRows, type LockedTable } from '../../rules/table.js'
@@ -124,7 +124,7 @@ const MAX_ID = 2_147_483_647
 /** Parses the length of an override, such as `2h`: its end, or null for none; undefined for another text. */
 export function parseEnd(text: string, nowMs: number): Date | null | undefined {
   if (text === FOR_EVER) return null
-  const lengthMs = parseLength(text.replace(/\s/g, '').toLowerCase())
+  const lengthMs = readDuration(text)
   return lengthMs === undefined ? undefined : new Date(nowMs + lengthMs)
 }
 

@@ -3,8 +3,7 @@ import type { FieldErrors } from '../../ground/errors.js'
 import { SECOND_MS } from '../../ground/time/clock.js'
 import { parseIsoTime } from '../../ground/time/iso-time.js'
 import { visible } from '../../ground/visible.js'
-import { parseLength } from '../../limiter/rate.js'
-import { spellLength } from '../../limiter/rate-words.js'
+import { readDuration } from '../../limiter/rate-words.js'
 import { type Choice, type Field, type FieldTable, fieldEntries, type Values } from '../../rules/description.js'
 
 /** A control of `fields.hbs`. */
@@ -173,8 +172,7 @@ function wholeSeconds(ms: number): number {
 /** Reads a length from now on, or a moment, which is in UTC unless it names a zone; what is neither stays as it was typed. */
 function toMoment(text: string, nowMs: number): string | null {
   if (text === '') return null
-  const length = spellLength(text.replace(/^in /i, ''))
-  const lengthMs = length === undefined ? undefined : parseLength(length)
+  const lengthMs = readDuration(text.replace(/^in /i, ''))
   if (lengthMs !== undefined) return new Date(wholeSeconds(nowMs + lengthMs)).toISOString()
   const whole = text.replace(
     WITHOUT_ZONE,

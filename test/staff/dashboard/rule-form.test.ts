@@ -76,7 +76,7 @@ forEachDatabase((provider) => {
       [{ key: 'ip, user' }, { key: 'Write it as ip+user.' }],
       [
         { banAfter: '5', banFor: '2 hours or so' },
-        { banFor: '"2 hours or so" is not a valid length of a ban. Write it as 2h.' },
+        { banFor: '"2 hours or so" is not a valid duration. Write it as 2h.' },
       ],
       [{ endsAt: 'tomorrow' }, { endsAt: '"tomorrow" is not a valid moment. Write it as 2h, or 2027-01-31 12:00.' }],
       [{ priority: 'high' }, { priority: 'It must be an integer between -2147483647 and 2147483647.' }],
