@@ -177,7 +177,11 @@ function findOverride(current: CurrentSnapshot, client: string, nowMs: number): 
 
 function findLimit({ middleware }: Settings, current: CurrentSnapshot, policy: string): NamedLimit | undefined {
   const rule = current.lastGood().rules.rules.find(({ name }) => name === policy)
-  if (rule !== undefined) return { rate: toRateText(rule.policy), algorithm: rule.policy.algorithm }
+  if (rule !== undefined) {
+    const countsRequests = rule.cost === 1 && rule.counts === null
+    const limit = { rate: toRateText(rule.policy), algorithm: rule.policy.algorithm }
+    return countsRequests ? { ...limit, pathPattern: rule.pathPattern } : limit
+  }
   const { algorithm, defaultRate, rateLimits } = middleware
   const rate = policy === 'default' ? defaultRate : Object.hasOwn(rateLimits, policy) ? rateLimits[policy] : undefined
   return typeof rate === 'string' ? { rate, algorithm } : undefined

@@ -45,6 +45,8 @@ export interface NamedLimit {
   /** The rate, such as `100/m`. */
   readonly rate: string
   readonly algorithm: Algorithm
+  /** The path pattern of a rule that counts each request once, as an override does; undefined for other limits. */
+  readonly pathPattern?: string
 }
 
 /** An override that is in force. */

@@ -9,7 +9,7 @@ import type { ClientDetail } from '../../reports/client-detail.js'
 import type { ClientOverride } from '../../reports/client-overrides.js'
 import { visible } from './format.js'
 import { generousRate } from './generous-rate.js'
-import { backTo, keptFields, type View } from './links.js'
+import { backTo, keptFields, newOverrideHref, type View } from './links.js'
 import { EVERY_PATH, FOR_EVER } from './override-actions.js'
 import { inForceWords } from './override-words.js'
 
@@ -36,8 +36,9 @@ interface RaisedFrom {
   readonly words: string
 }
 
+const TWICE = 'Twice'
 const FACTORS = [
-  { name: 'Twice', factor: 2 },
+  { name: TWICE, factor: 2 },
   { name: 'Five times', factor: 5 },
 ]
 
@@ -166,6 +167,28 @@ function raisesOf(text: string): Offer['raises'] {
     // Raw SQL wrote an override with another text.
     return []
   }
+}
+
+/**
+ * Returns the form of an override that lets a client do twice what a rule lets it, on the paths of that rule; undefined
+ * where no override can stand for the limit of a policy.
+ */
+export function raiseFormHref(
+  client: string,
+  policy: string,
+  limitNamed: (policy: string) => NamedLimit | undefined,
+): string | undefined {
+  const limit = limitNamed(policy)
+  const effect = limit && twice(limit.rate)
+  if (effect === undefined || limit?.pathPattern === undefined || limit.algorithm === 'concurrency') return undefined
+  if (overrideClientFor(client) === undefined) return undefined
+  const { algorithm, pathPattern } = limit
+  return newOverrideHref({ client, effect, algorithm, pathPattern, expiresAt: KEEPS[0].value })
+}
+
+/** Returns twice a rate; undefined for the highest one. */
+export function twice(rate: string): string | undefined {
+  return raisesOf(rate).find(({ name }) => name === TWICE)?.rate
 }
 
 /** The block is long enough to find out more, and over by itself. */

@@ -120,7 +120,6 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     const quickActions = createQuickActions(internals.overrideFor, view, token)
     const shown = {
       view,
-
       mayMakeRules: actorWith(request, 'writeRules') !== undefined,
       freshForMs,
       quickActions,
@@ -133,6 +132,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
       rulePages: result.rulePages,
       readAtMs,
       quickActions,
+      limitNamed: internals.limitNamed,
     })
     const context = () => ({
       ...dashboardContext(report, { ...shown, incidents }, readLogState(internals), readAtMs),

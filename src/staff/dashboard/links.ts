@@ -191,13 +191,19 @@ export function newRuleHref(fields: Readonly<Record<string, string>> = {}): stri
   return query === '' ? 'rule.html' : `rule.html?${query}`
 }
 
-/** Returns the page of a rule, for those who may not change it too. */
-export function ruleHref(name: string): string {
-  return `rule.html?${new URLSearchParams({ named: name })}`
+/**
+ * Returns the page of a rule, for those who may not change it too.
+ *
+ * @param rate a rate that its form proposes
+ */
+export function ruleHref(name: string, rate?: string): string {
+  return `rule.html?${new URLSearchParams({ named: name, ...(rate !== undefined && { rate }) })}`
 }
 
 /** Returns the form of a new override, with fields filled in. */
-export function newOverrideHref(fields: Readonly<Record<'client' | 'effect' | 'expiresAt', string>>): string {
+export function newOverrideHref(
+  fields: Readonly<Record<'client' | 'effect' | 'expiresAt', string>> & Readonly<Record<string, string>>,
+): string {
   return `override.html?${new URLSearchParams(fields)}`
 }
 

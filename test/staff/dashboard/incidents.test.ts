@@ -47,6 +47,19 @@ async function start(t: TestContext, provider: Provider, role: StaffRole = 'admi
   return { ...forms, client, analytics, database, nowMs, refuse, rows }
 }
 
+/** Returns where `Raise` of a row leads. */
+function raiseOf(row: { readonly html: string } | undefined): string {
+  return unescapeHtml(/href="([^"]*)">Raise/.exec(row?.html ?? '')?.[1] ?? '')
+}
+
+/** Returns the fields of an override's form, as it shows them. */
+function fieldsOf(html: string): Record<string, string> {
+  const inputs = html.matchAll(/<input[^>]* name="(client|effect|pathPattern|expiresAt)"[^>]* value="([^"]*)"/g)
+  const [, algorithm = ''] = /<option value="([^"]*)" selected/.exec(html) ?? []
+  const typed = [...inputs].map(([, name = '', value = '']) => [name, unescapeHtml(value)])
+  return { ...Object.fromEntries(typed), algorithm }
+}
+
 forEachDatabase((provider) => {
   test('an incident is one sentence with its actions, and what came of one is beside it', async (t) => {
     const { refuse, rows, nowMs, clock, client, database } = await start(t, provider)
@@ -59,7 +72,6 @@ forEachDatabase((provider) => {
       new RegExp(`203\\.0\\.113\\.0/24 , since ${since} UTC , /search , 1,200 refused , 2 clients`),
     )
     assert.match(row?.html ?? '', /action="block".*name="client" value="ip:203\.0\.113\.0\/24"/s)
-    assert.match(row?.html ?? '', /href="client\.html\?client&#x3D;ip%3A203\.0\.113\.0%2F24[^"]*#actions">Raise/)
     assert.match(row?.html ?? '', /href="rule-form\.html\?[^"]*path&#x3D;%2Fsearch[^"]*">Make a rule|>Make a rule/)
 
     await client.rateLimitOverride.create({ data: { client: '203.0.113.0/24', effect: 'deny' } })
@@ -122,12 +134,41 @@ forEachDatabase((provider) => {
     assert.equal((await (await open('')).submit({ id: incident?.id ?? '' }, {}, 'ignore')).status, 403)
   })
 
-  test('a policy leads to its rule', async (t) => {
-    const { refuse, rows, nowMs } = await start(t, provider)
+  test('a policy leads to its rule, with twice its rate', async (t) => {
+    const { refuse, rows, nowMs, open } = await start(t, provider)
     for (let each = 0; each < 25; each++) await refuse(`user:${each}`, 10, nowMs - 5 * MINUTE_MS)
     const [row] = await rows()
     assert.match(row?.text ?? '', /Policy search , since .*250 refused , 25 clients/)
-    assert.match(row?.html ?? '', /href="rule\.html\?named&#x3D;search">Raise/)
     assert.doesNotMatch(row?.html ?? '', /action="block"/)
+    const href = raiseOf(row)
+    assert.equal(href, 'rule.html?named=search&rate=10%2Fm')
+    const form = await open(href)
+    assert.match(form.text, /Nothing is saved yet: 10\/m is proposed, 5\/m is stored\./)
+    assert.match(form.text, /name="rate" value="10\/m"/)
+    // No other field of a stored rule is proposed by an address.
+    assert.doesNotMatch((await open(`${href}&pathPattern=%5E%2Fother`)).text, /\/other/)
+  })
+
+  test('Raise is to twice the limit that refused most, on its paths, and lowers no other', async (t) => {
+    const { refuse, rows, nowMs, open, client } = await start(t, provider, 'operator')
+    await client.rateLimitRule.create({ data: { name: 'slow', pathPattern: '^/slow', rate: '5/m', cost: 2 } })
+    for (const name of ['ip:203.0.113.7', 'ip:203.0.113.8']) {
+      await refuse(name, 80, nowMs - 5 * MINUTE_MS)
+      await refuse(name, 60, nowMs - 5 * MINUTE_MS, { policy: 'default', ruleName: '', path: '/' })
+    }
+    await refuse('user:7', 60, nowMs - 5 * MINUTE_MS, { policy: 'slow', ruleName: 'slow', path: '/slow' })
+    const [network, user] = await rows()
+    const form = await open(raiseOf(network))
+    const { status } = await form.submit(fieldsOf(form.text), {}, 'override.html')
+    assert.equal(status, 303)
+    const [override] = await client.rateLimitOverride.findMany()
+    const { client: raised, effect, algorithm, pathPattern, expiresAt } = override ?? {}
+    assert.deepEqual(
+      [raised, effect, algorithm, pathPattern],
+      ['ip:203.0.113.0/24', '10/m', 'fixed_window', '^/search'],
+    )
+    assert.equal(expiresAt?.getTime(), nowMs + 24 * 60 * MINUTE_MS)
+    // An override counts every request once: none can stand for a limit of which each request uses two.
+    assert.match(raiseOf(user), /^client\.html\?client=user%3A7&.*#actions$/)
   })
 })

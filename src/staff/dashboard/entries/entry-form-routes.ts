@@ -29,6 +29,8 @@ export interface EntryForm<Table extends FieldTable, Identity extends keyof Tabl
   readonly listTitle: string
   /** The right that writing takes. */
   readonly right: Right
+  /** The field of a stored row for which an address may propose a value. */
+  readonly proposed?: keyof Table & string
   /**
    * The buttons that save nothing, by their value: each returns what the page shows beside the form.
    *
@@ -63,6 +65,8 @@ interface Shown<Table extends FieldTable> {
   readonly errors: FieldErrors
   /** A sentence about the form as a whole. */
   readonly problem?: string
+  /** A sentence about a value that is proposed, and not saved. */
+  readonly proposal?: string | undefined
   readonly question?: FormQuestion
   readonly beside?: object
 }
@@ -106,13 +110,14 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
   /** Shows a row, by its `id` or what it is `named`; or a new one, with the fields that the address has. */
   async function showForm(request: FastifyRequest, reply: FastifyReply) {
     const row = await findRequested(request)
-    if (row !== undefined) {
-      return send(request, reply, { row, version: entryVersion(row.entry), values: row.entry, errors: {} })
-    }
-    requireActor(request, right)
-    const prefilled = readFields(fields, (field) => lastParameter(request, field) || undefined, clock.now())
-    const values = { ...defaultsFor(fields), ...prefilled }
-    return send(request, reply, { row: undefined, version: '', values, errors: {} })
+    if (row === undefined) requireActor(request, right)
+    const isFilled = (field: string) =>
+      row === undefined || (field === kind.proposed && actorWith(request, right) !== undefined)
+    const fill = (field: string) => (isFilled(field) && lastParameter(request, field)) || undefined
+    const filled = readFields(fields, fill, clock.now())
+    const values = { ...(row?.entry ?? defaultsFor(fields)), ...filled }
+    const version = row === undefined ? '' : entryVersion(row.entry)
+    return send(request, reply, { row, version, values, errors: {}, proposal: row && proposalOf(row.entry, filled) })
   }
 
   async function takeForm(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
@@ -190,7 +195,7 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
   async function send(
     request: FastifyRequest,
     reply: FastifyReply,
-    { row, version, values, errors, problem, question, beside }: Shown<Table>,
+    { row, version, values, errors, problem, proposal, question, beside }: Shown<Table>,
   ) {
     const actor = actorWith(request, right)
     // The checks of a stored row are for everybody who reads it.
@@ -213,6 +218,7 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
         groups: formGroups(fields, values, errors),
         checks: checkButtons,
         problem: problem ?? problemOf(errors),
+        proposal,
         question,
         ...(row !== undefined && (await kind.beside?.(request, reply, row))),
         ...beside,
@@ -227,6 +233,15 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
     scope.get(`/${name}.html`, staffRoute(name), showForm)
     scope.post<{ Body: StaffForm }>(`/${name}.html`, staffRoute(name), takeForm)
   })
+}
+
+/** Says that values are proposed; undefined for none. */
+function proposalOf(stored: Values, proposed: Values): string | undefined {
+  const names = Object.keys(proposed)
+  const words = names.map(
+    (name) => `${visible(String(proposed[name]))} is proposed, ${visible(String(stored[name]))} is stored`,
+  )
+  return names.length === 0 ? undefined : `Nothing is saved yet: ${words.join('; ')}.`
 }
 
 function problemOf(errors: FieldErrors): string | undefined {

@@ -1,10 +1,11 @@
 /** The incidents on top of the dashboard: what goes on, what can be done about it, and what came of that. */
+
+import type { NamedLimit } from '../../../plugin/internals.js'
 import type { IncidentAction } from '../../../reports/incidents/actions.js'
 import type { IncidentStory } from '../../../reports/incidents/incidents.js'
-import type { QuickActions } from '../client-offer.js'
+import { type QuickActions, raiseFormHref, twice } from '../client-offer.js'
 import { formatCount, spanWords, toMoment, visible } from '../format.js'
-import { backTo, clientHref, keptFields, ruleFormHref, type View } from '../links.js'
-
+import { backTo, clientHref, keptFields, ruleFormHref, ruleHref, type View } from '../links.js'
 import type { RulePageLinks } from '../rules/rule-links.js'
 
 /** What whoever sees the page may do about incidents. */
@@ -14,6 +15,7 @@ export interface IncidentRights {
   readonly mayMakeRules: boolean
   readonly rulePages: RulePageLinks
   quickActions(client: string): QuickActions
+  limitNamed(policy: string): NamedLimit | undefined
   /** When the incidents were read. */
   readonly readAtMs: number
 }
@@ -37,6 +39,7 @@ function incidentView(story: IncidentStory, view: View, rights: IncidentRights) 
   const page = client === undefined ? undefined : clientHref(client, view.window, back)
   const rulePage = policy === undefined ? undefined : rights.rulePages.get(policy)
   const path = paths[0]
+  const quick = client === undefined ? undefined : rights.quickActions(client)
   return {
     id,
     name: policy === undefined ? visible(scope) : `Policy ${visible(policy)}`,
@@ -51,13 +54,33 @@ function incidentView(story: IncidentStory, view: View, rights: IncidentRights) 
     is_ignored: action?.what === 'ignored',
     action: action && { words: actionWords(action), ...shortMoment(action.at_ms, rights.readAtMs) },
     proof: proofWords(story),
-    quick: client === undefined ? undefined : rights.quickActions(client),
+    quick,
     is_network: scope.includes('/') && policy === undefined,
-    // A client is let through more on its page, a policy in its rule.
-    raise_href: rights.token === undefined ? undefined : page && `${page}#actions`,
-    limit_href: rights.mayMakeRules ? rulePage : undefined,
+    raise_href: rights.token === undefined ? undefined : client && raiseHref(client, story, quick, rights, view),
+    limit_href: rights.mayMakeRules && policy !== undefined && rulePage ? limitHref(policy, rights) : undefined,
     rule_href: rights.mayMakeRules && path !== undefined ? ruleFormHref(view.window, { path }) : undefined,
   }
+}
+
+/**
+ * Returns where a client is let through more: the form of an override of the limit that refused it most; where none can
+ * stand for that limit, or something is in force, the page of the client.
+ */
+function raiseHref(
+  client: string,
+  { policies: [most] }: IncidentStory,
+  quick: QuickActions | undefined,
+  { limitNamed }: IncidentRights,
+  view: View,
+): string {
+  const form = most === undefined || quick?.state !== undefined ? undefined : raiseFormHref(client, most, limitNamed)
+  return form ?? `${clientHref(client, view.window, backTo(view))}#actions`
+}
+
+/** Returns the page of a rule with twice its rate. */
+function limitHref(policy: string, { limitNamed }: IncidentRights): string {
+  const limit = limitNamed(policy)
+  return ruleHref(policy, limit && twice(limit.rate))
 }
 
 /** Returns a moment to the minute, of the present day without the day. */

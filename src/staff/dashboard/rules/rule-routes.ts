@@ -51,6 +51,7 @@ export function registerRuleRoutes(routes: PageRoutes): void {
     list: RULE_LIST,
     listTitle: 'Rules',
     right: 'writeRules',
+    proposed: 'rate',
     checks: ruleChecks(app.smartRateLimit),
     beside: besideRule(database),
   })
