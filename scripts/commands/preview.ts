@@ -60,7 +60,6 @@ async function readRule(file: string, context: CommandContext): Promise<RuleCand
 }
 
 const BAR_WIDTH = 30
-const COUNTS = ['matched', 'over limit', 'refused then']
 
 /** Returns the lines that operators read. */
 export function previewLines(preview: RulePreview): string[] {
@@ -78,7 +77,7 @@ function comparison({ matched, refused_then, newly_refused, newly_allowed, uncov
   if (matched === 0) return []
   return [
     ...(uncovered.count === 0 ? [] : [`${formatRate(uncovered.share)} of them could not be replayed.`]),
-    `Actually refused: ${formatCount(refused_then)}. Refused only by this rule: ${formatCount(newly_refused)}; let through only by this rule: ${formatCount(newly_allowed)}.`,
+    `Actually refused: ${formatCount(refused_then)}. Refused only by this rule: ${formatCount(newly_refused)}; allowed only by this rule: ${formatCount(newly_allowed)}.`,
   ]
 }
 
@@ -87,21 +86,26 @@ function completeness({ complete, gaps }: RulePreview): string[] {
 }
 
 /** Returns the lines of the hours; hours without a matched request are left out. */
-function hourLines({ by_hour }: RulePreview): string[] {
-  const hours = by_hour.filter(({ matched }) => matched > 0)
+function hourLines(preview: RulePreview): string[] {
+  const hours = preview.by_hour.filter(({ matched }) => matched > 0)
   const most = Math.max(...hours.map(({ over_limit }) => over_limit))
   const bar = ({ over_limit }: PreviewHour) => '#'.repeat(Math.ceil((formatBar(over_limit, most) * BAR_WIDTH) / 100))
   return tableLines(
-    ['hour', ...COUNTS, ''],
+    ['hour', ...headings(preview), ''],
     hours.map((hour) => [minute(hour.hour), ...counts(hour), bar(hour)]),
   )
 }
 
-function keyLines({ top_keys }: RulePreview): string[] {
+function keyLines(preview: RulePreview): string[] {
   return tableLines(
-    [...COUNTS, 'key'],
-    top_keys.map((key) => [...counts(key), key.key]),
+    [...headings(preview), 'key'],
+    preview.top_keys.map((key) => [...counts(key), key.key]),
   )
+}
+
+/** Returns the headings of the counts. A rule with `block: false` refuses nothing. */
+function headings({ over_limit, would_refuse }: RulePreview): string[] {
+  return ['matched', over_limit > would_refuse ? 'would be refused' : 'refused', 'refused then']
 }
 
 function counts({ matched, over_limit, refused_then }: PreviewHour | PreviewKey): string[] {

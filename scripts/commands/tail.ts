@@ -66,12 +66,15 @@ function eventJson({ timestampMs, client, key, policy, outcome, method, path, ..
   }
 }
 
+const OUTCOMES: Readonly<Record<string, string>> = { unavailable: 'no store answered' }
+
 /** Returns a line with columns that stay below each other where clients and policies are as short as usual. */
 function eventLine({ timestampMs, client, key, policy, outcome, allowed, method, path, count, limit }: ListedEvent) {
-  const shown = outcome === 'over_limit' && allowed ? 'would_be' : outcome
+  const overLimit = allowed ? 'would be refused' : 'refused'
+  const shown = outcome === 'over_limit' ? overLimit : (OUTCOMES[outcome] ?? outcome)
   return [
     new Date(timestampMs).toISOString(),
-    shown.padEnd('unavailable'.length),
+    shown.padEnd('no store answered'.length),
     (client || key).padEnd(18),
     policy.padEnd(12),
     `${method} ${path}`,

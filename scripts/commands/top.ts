@@ -21,7 +21,7 @@ const PAUSE_MS = 5 * SECOND_MS
 const CLEAR = '\u001b[H\u001b[2J'
 /** The policies of a client that its line names. */
 const NAMED_POLICIES = 3
-const HEADINGS = ['CLIENT', 'REQUESTS', 'OVER LIMIT', 'WOULD BE', 'DENIED', 'POLICIES'] as const
+const HEADINGS = ['CLIENT', 'REQUESTS', 'REFUSED', 'WOULD BE REFUSED', 'DENIED', 'POLICIES'] as const
 
 export async function run(options: TopOptions, context: CommandContext): Promise<CommandResult> {
   const { within, by, limit } = options

@@ -162,7 +162,7 @@ export const RULE_FIELDS = {
     parse: validateBoolean,
     about: 'false counts and logs requests, and refuses none.',
     help: 'Off: requests are counted and logged, and none is refused.',
-    panel: { title: 'Blocks', group: 'Limit', input: 'boolean', label: 'Refuse requests over the limit' },
+    panel: { title: 'Refuses', group: 'Limit', input: 'boolean', label: 'Refuse requests over the limit' },
   },
   refusalStatus: REFUSAL_STATUS,
   refusalMessage: REFUSAL_MESSAGE,

@@ -126,7 +126,7 @@ forEachDatabase((provider) => {
     await analytics.sendOffenderAlerts()
     const { text } = await get(PAGE)
     assert.deepEqual(rowsOf(text), [['Keys over the threshold', 'Failed: status 500', 'never sent']])
-    assert.match(text, /class="card state denied" aria-labelledby="channel-0"/)
+    assert.match(text, /class="card state failing" aria-labelledby="channel-0"/)
     clock.advance(1_000)
     await submit(PAGE, {})
     const after = await get(PAGE)
@@ -134,7 +134,7 @@ forEachDatabase((provider) => {
       ['Test message', 'Sent', 'sent'],
       ['Keys over the threshold', 'Failed: status 500', 'never sent'],
     ])
-    assert.match(after.text, /class="card state denied" aria-labelledby="channel-0"/)
+    assert.match(after.text, /class="card state failing" aria-labelledby="channel-0"/)
     await analytics.sendOffenderAlerts()
     assert.match((await get(PAGE)).text, /Told of 1 key</)
   })

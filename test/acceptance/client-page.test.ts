@@ -76,7 +76,7 @@ forEachDatabase((provider) => {
     })
     assert.match(text, /<bdi>\/search<\/bdi>/)
     assert.match(text, /decision denied"[^>]*>Denied </)
-    assert.match(text, /decision over-limit"[^>]*>Would be refused </)
+    assert.match(text, /decision would-be-refused"[^>]*>Would be refused </)
     assert.match(text, /In the last 24 hours first seen 2026-01-15 09:00:00 UTC, last seen/)
     assert.match(text, /<h2>Denied until 2026-01-15 13:00:00 UTC<\/h2>\s*<p>by bob, since/)
     assert.match(

@@ -57,19 +57,19 @@ describe('ratelimit preview', () => {
       stdout.split('\n').map((line) => line.replace(/^Rule .*/, 'Rule').replace(/The log begins .*/, 'The log begins')),
       [
         'Rule',
-        '1,224 of 1,229 requests matched, 98.7% of these would have been refused, from 2 clients.',
+        '1,224 of 1,229 requests matched; 98.7% of these would have been refused, from 2 clients.',
         '1.0% of them could not be replayed.',
-        'Actually refused: 9. Refused only by this rule: 1,199; let through only by this rule: 0.',
+        'Actually refused: 9. Refused only by this rule: 1,199; allowed only by this rule: 0.',
         '',
         'By hour (UTC):',
-        '              hour  matched  over limit  refused then',
-        `  ${time(hour - HOUR_MS)}    1,200       1,198             0  ##############################`,
-        `  ${time(hour)}       24          10             9  #`,
+        '              hour  matched  refused  refused then',
+        `  ${time(hour - HOUR_MS)}    1,200    1,198             0  ##############################`,
+        `  ${time(hour)}       24       10             9  #`,
         '',
         'Keys hit most:',
-        '  matched  over limit  refused then  key',
-        '    1,200       1,198             0  rule:api:mild',
-        '       12          10             9  rule:api:\\u001b[31mred\\u202e',
+        '  matched  refused  refused then  key',
+        '    1,200    1,198             0  rule:api:mild',
+        '       12       10             9  rule:api:\\u001b[31mred\\u202e',
         '',
         'Mind:',
         '  The log is not complete:',
@@ -102,7 +102,7 @@ describe('ratelimit preview', () => {
     const counting = await preview(['--file', '-'], JSON.stringify({ ...RULE, block: false }))
     assert.match(
       counting.stdout,
-      /^1,224 of 1,229 requests matched, 98\.5% of these would have been over the limit, and let through, from 2 clients\.$/m,
+      /^1,224 of 1,229 requests matched; 98\.5% of these would be refused without block: false, from 2 clients\.$/m,
     )
     const nothing = await preview(['--file', '-'], JSON.stringify({ ...RULE, pathPattern: '^/nothing' }))
     assert.match(nothing.stdout, /^None of 1,229 requests matched\.\n\nMind:\n/m)

@@ -40,10 +40,10 @@ forEachDatabase((_provider, open) => {
     ])
     assert.equal((await tail()).length, 20)
     assert.deepEqual(await tail('--refused'), [
-      '2026-01-02T03:04:05.006Z  over_limit   ip:203.0.113.7      login         POST /login/\\u001b[2J  6/5',
+      '2026-01-02T03:04:05.006Z  refused            ip:203.0.113.7      login         POST /login/\\u001b[2J  6/5',
     ])
-    assert.match((await tail('--lines', '1')).join(), /Z {2}allowed {6}user:7 +api +GET \/ {2}1\/5$/)
-    assert.match((await tail('--client', '203.0.113.8')).join(), / would_be +ip:203\.0\.113\.8 /)
+    assert.match((await tail('--lines', '1')).join(), /Z {2}allowed {12}user:7 +api +GET \/ {2}1\/5$/)
+    assert.match((await tail('--client', '203.0.113.8')).join(), / would be refused +ip:203\.0\.113\.8 /)
     for (const [args, found] of [
       [['--client', '203.0.113.0/24'], 2],
       [['--client', '7'], 1],
@@ -105,8 +105,8 @@ forEachDatabase((_provider, open) => {
     assert.equal(
       await top(),
       [
-        'CLIENT          REQUESTS  OVER LIMIT  WOULD BE  DENIED  POLICIES',
-        'ip:203.0.113.7         2           1         0       1  deny-list, login\n',
+        'CLIENT          REQUESTS  REFUSED  WOULD BE REFUSED  DENIED  POLICIES',
+        'ip:203.0.113.7         2        1                 0       1  deny-list, login\n',
       ].join('\n'),
     )
     assert.match(await top('--by', 'requests'), /\nip:192\.0\.2\.1 +5 +0 +0 +0 {2}default\nip:203/)

@@ -54,7 +54,7 @@ export async function listReasons(dependencies: ReasonDependencies, checked: Che
   if (dependencies.hasAllowList) {
     const isListed = address.listed === 'allow'
     const why = isListed
-      ? 'The address is on the allow list: every request is let through.'
+      ? 'The address is on the allow list: every request is allowed.'
       : 'The address is not on the allow list.'
     listed.push(['allow-list', null, isListed, unknown ?? why])
   }
@@ -92,7 +92,7 @@ async function overrideReason(checked: CheckedRequest, slices: CooperativeYield)
   const client = clientText(override.client)
   if (effect === 'deny') return ['override', null, true, `An override is for ${client}: every request is denied.`]
   if (effect === 'allow')
-    return ['override', null, true, `An override is for ${client}: every request is let through.${others}`]
+    return ['override', null, true, `An override is for ${client}: every request is allowed.${others}`]
   return ['override', toRateText(effect), true, `An override sets the rate of ${client}.${others}`]
 }
 

@@ -17,7 +17,12 @@ export interface FactsMessage {
 export interface Fact {
   readonly name: string
   readonly value: string
+  /** The colour in mails, as the light pages have it. */
+  readonly colour?: string
 }
+
+export const REFUSED_COLOUR = '#b3261e'
+export const DENIED_COLOUR = '#6a3fa0'
 
 export interface MessageLink {
   readonly text: string

@@ -2,7 +2,7 @@
 import { formatCount } from '../../ground/number-text.js'
 import { visible } from '../../ground/visible.js'
 import type { Incident } from '../../reports/incidents/incident.js'
-import type { Fact, FactsMessage, MessageLink } from './facts-message.js'
+import { DENIED_COLOUR, type Fact, type FactsMessage, type MessageLink, REFUSED_COLOUR } from './facts-message.js'
 import type { IncidentNews } from './incident-memory.js'
 import { shortened } from './message.js'
 
@@ -72,8 +72,8 @@ function factsOf({ scope, from, to, clients, refused, denied, policies, paths }:
     ...(isPolicy || (isNetwork(scope) && !scope.startsWith('ip:'))
       ? [{ name: 'Clients', value: formatCount(clients) }]
       : []),
-    { name: 'Refused (over a limit)', value: formatCount(refused) },
-    { name: 'Denied (by an operator or a list)', value: formatCount(denied) },
+    { name: 'Refused (over a limit)', value: formatCount(refused), colour: REFUSED_COLOUR },
+    { name: 'Denied (by an operator or a list)', value: formatCount(denied), colour: DENIED_COLOUR },
     ...(isPolicy ? [] : [{ name: 'Policies', value: listText(policies) }]),
     { name: 'Paths', value: paths.length === 0 ? 'not in the log any more' : listText(paths) },
   ]

@@ -8,7 +8,7 @@ import type { Replay, Tally } from './replay.js'
 export interface RulePreview {
   /** The candidate's name. */
   readonly rule: string
-  /** The result in a sentence, such as `2,718 of 54,732 requests matched, 5.0% of these would have been refused, from 12 clients.` */
+  /** The result in a sentence, such as `2,718 of 54,732 requests matched; 5.0% of these would have been refused, from 12 clients.` */
   readonly sentence: string
   readonly hours: number
   /** The window: ISO 8601, UTC; its end is now. */
@@ -174,7 +174,7 @@ function logGaps({ oldestMs, fromMs, sinceMs, replayed, endedPasses }: PreviewFi
     )
   }
   if (replayed.events > 0 && replayed.withinLimit === 0) {
-    gaps.push("Every recorded request was over its limit then: it seems that logEvents was 'blocked'.")
+    gaps.push("Every request in the log was refused, or would have been: it seems that logEvents was 'blocked'.")
   }
   return gaps
 }
@@ -230,12 +230,12 @@ interface PreviewTotals {
 /** Returns what a rule would have done, in the sentence that the panel, the command and the API have in common. */
 export function previewSentence(totals: PreviewTotals): string {
   const { events, matched, over_limit, would_refuse, over_limit_clients: clients } = totals
-  if (events === 0) return 'The log has no requests of this time.'
+  if (events === 0) return 'The log has no requests in this time.'
   const requests = events === 1 ? '1 request' : `${formatCount(events)} requests`
-  if (matched === 0) return `None of ${requests} matched.`
+  if (matched === 0) return events === 1 ? 'The only request did not match.' : `None of ${requests} matched.`
   const found = `${formatCount(matched)} of ${requests} matched`
-  if (over_limit === 0) return `${found}, none of these would have been refused.`
-  const done = would_refuse === 0 ? 'over the limit, and let through' : 'refused'
+  if (over_limit === 0) return `${found}; none of these would have been refused.`
   const from = clients === 1 ? '1 client' : `${formatCount(clients)} clients`
-  return `${found}, ${formatRate(over_limit / matched)} of these would have been ${done}, from ${from}.`
+  const done = would_refuse === 0 ? 'would be refused without block: false' : 'would have been refused'
+  return `${found}; ${formatRate(over_limit / matched)} of these ${done}, from ${from}.`
 }

@@ -32,7 +32,9 @@ export function addEventRoutes(app: ApiScope, { internals }: ApiContext): void {
         ),
         policy: Text(255, 'Only decided by this policy: a name of a rule, a prefix, default, override, deny-list, ….'),
         outcome: Type.Optional(Type.Enum([...EVENT_OUTCOMES], { description: 'Only with this outcome.' })),
-        allowed: Type.Optional(Type.Boolean({ description: 'Only those that were let through, or refused.' })),
+        allowed: Type.Optional(
+          Type.Boolean({ description: 'true: only requests that were allowed. false: only requests that were not.' }),
+        ),
         path: Text(500, 'Only of paths that begin so.'),
         method: Text(10, 'Only of this method.'),
         since: Moment('Only from this moment on: 2027-01-31T12:00:00Z.'),

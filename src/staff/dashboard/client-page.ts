@@ -142,8 +142,8 @@ function figures(
   return [
     figure('Requests', requests),
     ...(onlyBlocked ? [] : [figure('Allowed', counts.allowed, 'allowed', 'allowed')]),
-    figure('Refused', over_limit, 'blocked', 'over_limit'),
-    figure('Would be refused', would_be, 'would-block', 'would_be'),
+    figure('Refused', over_limit, 'refused', 'over_limit'),
+    figure('Would be refused', would_be, 'would-be-refused', 'would_be'),
     figure('Denied', denied, 'denied', 'denied'),
   ]
 }
@@ -237,7 +237,7 @@ function paths({ by_path }: ClientDetail, window: ReportWindow, onlyRefused = fa
 /** Returns the outcomes that a bar of a table shows. */
 function shownOutcomes(counts: ClientCounts, onlyRefused = false) {
   const outcomes = toOutcomes(counts)
-  return onlyRefused ? { ...outcomes, allowed: 0, 'would-block': 0 } : outcomes
+  return onlyRefused ? { ...outcomes, allowed: 0, 'would-be-refused': 0 } : outcomes
 }
 
 function seenAt(iso: string | null) {

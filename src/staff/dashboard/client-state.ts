@@ -10,7 +10,7 @@ import { describeChange } from './changes/change-sentence.js'
 import { SOURCES } from './changes/changes-page.js'
 import { formatCount, spanWords, toMoment, visible } from './format.js'
 import { EVERY_PATH, spellSeen } from './override-actions.js'
-import { actorWords, effectWords, endWords, isBan } from './override-words.js'
+import { actorWords, effectTone, effectWords, endWords, isBan } from './override-words.js'
 import type { RulePageLinks } from './rules/rule-links.js'
 import { toOutcomes } from './stack.js'
 import { trialFor } from './trials.js'
@@ -40,7 +40,7 @@ export function overridesInForce(
     return {
       id: override.id,
       effect: effectWords(override.effect),
-      tone: override.effect === 'deny' ? 'denied' : 'allowed',
+      tone: effectTone(override.effect),
       // An override of a network concerns others too.
       of: override.client === client ? '' : visible(override.client),
       path: override.path_pattern === EVERY_PATH ? '' : visible(override.path_pattern),
@@ -88,9 +88,9 @@ function effectOf(effect: string, report: ClientEffect | undefined) {
 }
 
 function outcomeWords(counts: ClientCounts): string {
-  const { allowed, blocked, denied } = toOutcomes(counts)
+  const { allowed, refused, denied } = toOutcomes(counts)
   const wouldBe = counts.would_be === 0 ? '' : `, ${formatCount(counts.would_be)} would have been refused`
-  return `${formatCount(allowed)} allowed, ${formatCount(blocked)} refused${wouldBe}, ${formatCount(denied)} denied`
+  return `${formatCount(allowed)} allowed, ${formatCount(refused)} refused${wouldBe}, ${formatCount(denied)} denied`
 }
 
 /** Returns the changes of its overrides, the newest first. */

@@ -151,8 +151,8 @@ function outcomes(
     ...toggle(series),
   })
   const refused = [
-    entry('blocked', 'over_limit', 'Refused', blocked),
-    entry('would-block', 'would_be', 'Would be refused', would_block),
+    entry('refused', 'over_limit', 'Refused', blocked),
+    entry('would-be-refused', 'would_be', 'Would be refused', would_block),
     entry('denied', 'denied', 'Denied', denied),
   ]
   return onlyBlocked && allowed === 0 ? refused : [...refused, entry('allowed', 'allowed', 'Allowed', allowed)]

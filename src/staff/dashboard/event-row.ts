@@ -5,12 +5,15 @@ import { clientHref, explainHref, type KeptView } from './links.js'
 const DECISIONS: Readonly<Record<string, readonly [decision: string, text: string]>> = {
   allowed: ['allowed', 'Allowed'],
   denied: ['denied', 'Denied'],
-  unavailable: ['blocked', 'No store answered'],
+  unavailable: ['unavailable', 'No store answered'],
 }
+
+const REFUSED = ['refused', 'Refused'] as const
+const WOULD_BE_REFUSED = ['would-be-refused', 'Would be refused'] as const
 
 /** Returns an event as the tables of requests show it, with the links to its client and to why it was decided so. */
 export function eventRow(event: ClientEvent, kept: KeptView) {
-  const overLimit = event.allowed ? (['over-limit', 'Would be refused'] as const) : (['blocked', 'Refused'] as const)
+  const overLimit = event.allowed ? WOULD_BE_REFUSED : REFUSED
   const [decision, decision_text] = DECISIONS[event.outcome] ?? overLimit
   return {
     ...toMoment(Date.parse(event.timestamp)),

@@ -93,8 +93,8 @@ export function offenderContext(
 
 /** Returns a decision's text, and its class in the style sheet as `decision`. */
 function decision({ allowed, count, limit }: RecentEvent) {
-  if (!allowed) return { decision: 'blocked', decision_text: 'Refused' }
+  if (!allowed) return { decision: 'refused', decision_text: 'Refused' }
   // The rule does not block.
-  if (count > limit) return { decision: 'over-limit', decision_text: 'Would be refused' }
+  if (count > limit) return { decision: 'would-be-refused', decision_text: 'Would be refused' }
   return { decision: 'allowed', decision_text: 'Allowed' }
 }

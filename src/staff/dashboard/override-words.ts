@@ -11,6 +11,12 @@ export function effectWords(effect: string): string {
   return effect === 'allow' ? 'Exempt from all limits' : `Limited to ${visible(effect)}`
 }
 
+/** Returns the class of an override in the style sheet. */
+export function effectTone(effect: string): 'denied' | 'allowed' | 'limited' {
+  if (effect === 'deny') return 'denied'
+  return effect === 'allow' ? 'allowed' : 'limited'
+}
+
 /** Names an override of another client that decides first: `The block of ip:203.0.113.0/24 goes first`. */
 export function firstWords({ effect, client }: { readonly effect: string; readonly client: string }): string {
   return `The ${effect === 'deny' ? 'block' : 'exemption'} of ${visible(client)} goes first`

@@ -1,8 +1,8 @@
 import type { TrafficCounts } from '../../reports/breakdown.js'
 import type { ClientCounts } from '../../reports/client-counts.js'
 
-/** The outcomes of requests, as the style sheet names them, from the bottom of a bar to its top. */
-const OUTCOMES = ['blocked', 'would-block', 'denied', 'allowed'] as const
+/** The outcomes of requests: classes of the style sheet, from the bottom of a bar to its top. */
+const OUTCOMES = ['refused', 'would-be-refused', 'denied', 'allowed'] as const
 
 export type Outcome = (typeof OUTCOMES)[number]
 
@@ -17,13 +17,14 @@ export interface StackSegment {
 const LEAST_LENGTH = 1
 
 /**
- * Stacks traffic into a bar: over the limit, would have been, denied, and allowed.
+ * Stacks traffic into a bar: refused, would be refused, denied, and allowed.
  *
  * @param most the traffic that would fill the bar
  * @returns the segments above 0; each is visible, and their sum is 100 at most
  */
 export function stack({ total, blocked, would_block, denied }: TrafficCounts, most: number): StackSegment[] {
-  return stackOutcomes({ blocked, 'would-block': would_block, denied, allowed: total - blocked - would_block }, most)
+  const allowed = total - blocked - would_block
+  return stackOutcomes({ refused: blocked, 'would-be-refused': would_block, denied, allowed }, most)
 }
 
 /** Stacks requests by their outcomes, as `stack` does. */
@@ -47,7 +48,8 @@ export function stackOutcomes(counts: Readonly<Record<Outcome, number>>, most: n
 
 /** Returns the counts of a client as the style sheet names the outcomes. */
 export function toOutcomes({ requests, over_limit, would_be, denied }: ClientCounts): Record<Outcome, number> {
-  return { denied, blocked: over_limit, 'would-block': would_be, allowed: requests - over_limit - would_be - denied }
+  const allowed = requests - over_limit - would_be - denied
+  return { refused: over_limit, 'would-be-refused': would_be, denied, allowed }
 }
 
 /** Rounds to two decimals: exact enough for any screen, and short in the page. */

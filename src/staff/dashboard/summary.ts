@@ -3,14 +3,14 @@ import type { Outcomes } from '../../reports/dashboard-report.js'
 import type { ReportWindow } from '../../reports/report-window.js'
 import type { TrafficSummary } from '../../reports/traffic.js'
 import { formatCount, formatRate, formatRequests, formatWindowBefore, windowTitle } from './format.js'
-import { type StackSegment, stack } from './stack.js'
+import { type Outcome, type StackSegment, stack } from './stack.js'
 
 /** A number of a card, with its change. */
 interface Figure {
   readonly label: string
   readonly value: string
   /** The colour in the style sheet. */
-  readonly tone?: 'allowed' | 'blocked' | 'would-block' | 'denied' | undefined
+  readonly tone?: Outcome | undefined
   readonly change?: CountChange | undefined
 }
 
@@ -78,10 +78,10 @@ function figures(now: Counts, before: Counts | undefined, onlyBlocked: boolean):
     change: before && toCountChange(count(now), count(before)),
   })
   const refusals = [
-    figure('Refused', ({ blocked }) => blocked, 'blocked'),
+    figure('Refused', ({ blocked }) => blocked, 'refused'),
     ...(now.would_block === undefined
       ? []
-      : [figure('Would be refused', ({ would_block = 0 }) => would_block, 'would-block')]),
+      : [figure('Would be refused', ({ would_block = 0 }) => would_block, 'would-be-refused')]),
     ...(now.denied === undefined ? [] : [figure('Denied', ({ denied = 0 }) => denied, 'denied')]),
   ]
   const allowed = ({ allowed }: Counts) => allowed

@@ -246,7 +246,7 @@ forEachDatabase((provider) => {
       assert.equal(by_hour.length, 25)
       assert.deepEqual(result, {
         rule: 'api',
-        sentence: 'The log has no requests of this time.',
+        sentence: 'The log has no requests in this time.',
         hours: 24,
         since: '2026-01-14T12:00:00.000Z',
         until: '2026-01-15T12:00:00.000Z',
@@ -723,7 +723,7 @@ describe('a preview says that the log is not complete', () => {
     const { gaps, events } = await app.preview(RULE)
     assert.equal(events, 2)
     assert.ok(gaps.includes("logEvents is 'blocked': requests within their limit are not in the log."))
-    assert.ok(gaps.some((gap) => gap.startsWith('Every recorded request was over its limit then')))
+    assert.ok(gaps.some((gap) => gap.startsWith('Every request in the log was refused, or would have been')))
   })
 
   test('when this process logs nothing, lost events, or obeys no rules', async (t) => {

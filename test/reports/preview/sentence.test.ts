@@ -6,21 +6,21 @@ import { previewSentence } from '../../../src/reports/preview/report.js'
 const TOTALS = { events: 54_732, matched: 2_718, over_limit: 136, would_refuse: 136, over_limit_clients: 12 }
 
 const CASES: readonly (readonly [changed: Partial<typeof TOTALS>, sentence: string])[] = [
-  [{}, '2,718 of 54,732 requests matched, 5.0% of these would have been refused, from 12 clients.'],
+  [{}, '2,718 of 54,732 requests matched; 5.0% of these would have been refused, from 12 clients.'],
   [
     { over_limit_clients: 1, over_limit: 2_718, would_refuse: 2_718 },
-    '2,718 of 54,732 requests matched, 100% of these would have been refused, from 1 client.',
+    '2,718 of 54,732 requests matched; 100% of these would have been refused, from 1 client.',
   ],
   [
     { would_refuse: 0 },
-    '2,718 of 54,732 requests matched, 5.0% of these would have been over the limit, and let through, from 12 clients.',
+    '2,718 of 54,732 requests matched; 5.0% of these would be refused without block: false, from 12 clients.',
   ],
   [
     { over_limit: 0, would_refuse: 0, over_limit_clients: 0 },
-    '2,718 of 54,732 requests matched, none of these would have been refused.',
+    '2,718 of 54,732 requests matched; none of these would have been refused.',
   ],
-  [{ events: 1, matched: 0 }, 'None of 1 request matched.'],
-  [{ events: 0, matched: 0 }, 'The log has no requests of this time.'],
+  [{ events: 1, matched: 0 }, 'The only request did not match.'],
+  [{ events: 0, matched: 0 }, 'The log has no requests in this time.'],
 ]
 
 for (const [changed, sentence] of CASES) {

@@ -31,8 +31,8 @@ test('a bar is stacked: over the limit at its foot, then what would be refused, 
   const { bars } = draw(HOUR_MS, [{ total: 80, blocked: 20, would_block: 30, denied: 20 }])
 
   assert.deepEqual(bars[0]?.segments, [
-    { outcome: 'blocked', start: 0, length: 20, y: 80 },
-    { outcome: 'would-block', start: 20, length: 30, y: 50 },
+    { outcome: 'refused', start: 0, length: 20, y: 80 },
+    { outcome: 'would-be-refused', start: 20, length: 30, y: 50 },
     { outcome: 'denied', start: 50, length: 20, y: 30 },
     { outcome: 'allowed', start: 70, length: 30, y: 0 },
   ])

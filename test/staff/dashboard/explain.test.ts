@@ -69,7 +69,7 @@ forEachDatabase((provider) => {
     assert.match(full.text, /href="client\.html\?client&#x3D;ip%3A203\.0\.113\.7&amp;/)
     for (const [effect, words] of [
       ['deny', 'every request is denied'],
-      ['allow', 'every request is let through'],
+      ['allow', 'every request is allowed'],
     ] as const) {
       await app.smartRateLimit.client.rateLimitOverride.create({ data: { client: `user:${effect}`, effect } })
       const { text } = await request(pageOf({ path: '/', user: effect }))

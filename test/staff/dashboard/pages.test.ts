@@ -85,7 +85,7 @@ test('the page of a client shows the outcomes of its requests', async (t) => {
   assert.match(text, /Latest 3 requests/)
   assert.match(
     text,
-    /decision blocked"[^>]*>Refused <span class="unseen">– why\?<\/span><\/a><\/td>\s*<td[^>]*>3 of 2</,
+    /decision refused"[^>]*>Refused <span class="unseen">– why\?<\/span><\/a><\/td>\s*<td[^>]*>3 of 2</,
   )
   assert.match(
     text,
@@ -108,7 +108,7 @@ test('a request over a limit that does not block is shown as such', async (t) =>
   const { text } = await request(`/ops/dashboard/offender.html?key=ip:${KEY}`)
 
   assert.match(text, /Latest request</)
-  assert.match(text, /decision over-limit"[^>]*>Would be refused </)
+  assert.match(text, /decision would-be-refused"[^>]*>Would be refused </)
   assert.match(text, /This key was not refused in the last 7 days\./)
 })
 

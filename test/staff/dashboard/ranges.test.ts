@@ -188,10 +188,10 @@ forEachDatabase((provider, _open) => {
       const [chart = ''] = /<svg class="plot".*?<\/svg>/s.exec(await text(query)) ?? []
       return [...new Set(Array.from(chart.matchAll(/class="part ([^"]+)"/g), ([, outcome]) => outcome))].toSorted()
     }
-    assert.deepEqual(await drawn(`?${RANGE}`), ['allowed', 'blocked', 'denied'])
+    assert.deepEqual(await drawn(`?${RANGE}`), ['allowed', 'denied', 'refused'])
     assert.deepEqual(await drawn(`?${RANGE}&show=denied,allowed`), ['allowed', 'denied'])
-    assert.deepEqual(await drawn(`?${RANGE}&show=nothing`), ['allowed', 'blocked', 'denied'])
-    assert.deepEqual(await drawn(`?${RANGE}&only=refused`), ['blocked', 'denied'])
+    assert.deepEqual(await drawn(`?${RANGE}&show=nothing`), ['allowed', 'denied', 'refused'])
+    assert.deepEqual(await drawn(`?${RANGE}&only=refused`), ['denied', 'refused'])
     assert.deepEqual(await drawn(`client.html?client=${CLIENT}&${RANGE}&show=denied`), ['denied'])
     const page = await text(`?${RANGE}&show=over_limit,denied`)
     assert.match(page, /<a class="series" href="[^"]*&show=denied" title="Hide in the chart">/)

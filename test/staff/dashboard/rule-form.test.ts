@@ -126,7 +126,7 @@ forEachDatabase((provider) => {
     await logRows(database, requests)
     const preview = await submit('rule.html', { ...LOGIN, rate: '5 / m', do: 'preview' })
     assert.equal(preview.status, 200)
-    assert.match(preview.text, /7 of 7 requests matched, 28\.6% of these would have been refused, from 1 client\./)
+    assert.match(preview.text, /7 of 7 requests matched; 28\.6% of these would have been refused, from 1 client\./)
     assert.match(preview.text, /<svg class="chart"/)
     assert.match(preview.text, /name="pathPattern" value="\^\/login"/)
     assert.equal(await app.smartRateLimit.client.rateLimitRule.count(), 0)
@@ -173,13 +173,13 @@ forEachDatabase((provider) => {
     assert.match(page.text, /<button name="do" value="preview"[^>]*>Preview</)
     const preview = await page.submit({ do: 'preview' })
     assert.equal(preview.status, 200)
-    assert.match(preview.text, /7 of 7 requests matched, 28\.6% of these would have been refused/)
+    assert.match(preview.text, /7 of 7 requests matched; 28\.6% of these would have been refused/)
     const suggested = await page.submit({ do: 'suggest' })
     assert.match(suggested.text, /1 client sent 7 requests to \/login\./)
     assert.match(suggested.text, /<th scope="row" role="rowheader">7\/m<\/th>/)
     // As the API previews what is not stored.
     const proposed = await page.submit({ ...LOGIN, id: '', version: '', rate: '6/m', do: 'preview' })
-    assert.match(proposed.text, /7 of 7 requests matched, 14\.3%/)
+    assert.match(proposed.text, /7 of 7 requests matched; 14\.3%/)
 
     for (const fields of [{ rate: '9/m' }, { do: 'delete' }, { ...LOGIN, name: 'new', id: '', version: '' }]) {
       assert.equal((await page.submit(fields)).status, 403)

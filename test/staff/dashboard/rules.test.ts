@@ -97,6 +97,22 @@ forEachDatabase((provider) => {
     ])
   })
 
+  test('the page says how many requests matched no rule', async (t) => {
+    const { request, clock, database } = await start(t, provider)
+    const said = async () =>
+      /<p class="empty">([^.]+\.) Limits that are hooks/.exec((await request(`${DASHBOARD}rules.html`)).text)?.[1]
+    const log = (ruleName: string) =>
+      logRows(database, [{ timestampMs: clock.now() - 1000, ruleName, policy: ruleName || 'default', key: 'ip:x' }])
+
+    assert.equal(await said(), 'No request was logged in the last 24 hours.')
+    await log('login')
+    assert.equal(await said(), 'In the last 24 hours, every logged request matched a rule.')
+    await log('')
+    assert.equal(await said(), 'In the last 24 hours, 1 logged request matched no rule.')
+    await log('')
+    assert.equal(await said(), 'In the last 24 hours, 2 logged requests matched no rule.')
+  })
+
   test('a filter leads to the form of a rule, filled in with its requests and the rate of 95 percent of clients', async (t) => {
     const { request, app, clock, database } = await start(t, provider)
     await app.smartRateLimit.client.rateLimitRule.create({

@@ -4,7 +4,7 @@ import { OVERRIDES } from '../../../rules/overrides/override.js'
 import { formatTime, toMoment, visible } from '../format.js'
 import { clientHref } from '../links.js'
 import { EVERY_PATH } from '../override-actions.js'
-import { actorWords, effectWords, endWords } from '../override-words.js'
+import { actorWords, effectTone, effectWords, endWords } from '../override-words.js'
 import {
   isPosition,
   KINDS,
@@ -125,8 +125,8 @@ function overrideRow({ id, entry, isInForce, updatedAt, actor }: ListedOverride,
     client: visible(client),
     href: `override.html?id=${id}`,
     client_href: clientHref(client, { days: CLIENT_DAYS }),
-    effect: isBan ? 'Banned' : effectWords(effect),
-    tone: !isInForce || isInvalid ? 'no' : effect === 'deny' ? 'denied' : effect === 'allow' ? 'allowed' : 'over-limit',
+    effect: isBan ? 'Denied (ban)' : effectWords(effect),
+    tone: !isInForce || isInvalid ? 'no' : effectTone(effect),
     path: pathPattern === EVERY_PATH ? '' : visible(pathPattern),
     end: isInvalid ? 'Not valid: it never applies' : endText(expiresAtMs, isInForce, nowMs),
     who: sentence(actorWords(actor, 'by')),

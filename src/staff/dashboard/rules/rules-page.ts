@@ -1,3 +1,4 @@
+import { countOf } from '../../../ground/number-text.js'
 import { DAY_MS } from '../../../ground/time/clock.js'
 import type { CodeLimit } from '../../../http/code-limits.js'
 import { NO_TRAFFIC } from '../../../reports/breakdown.js'
@@ -123,7 +124,6 @@ export function rulesContext(
 ) {
   const { enabled, logEvents, useDynamicRules } = log.switches
   const isWhole = enabled && logEvents !== false && !logsOnlyBlocked(log)
-  const unruled = activity.today.get('')?.total ?? 0
   const { listing } = view
   const { number, pageCount, found, total } = page
   const shown = { listing, page: number }
@@ -177,10 +177,20 @@ export function rulesContext(
         setting: SETTINGS[setting],
         routes: routes.map(visible),
       })),
-      unruled: `In the last 24 hours no rule matched ${formatCount(unruled)} of the logged requests.`,
+      unruled: unruledText(activity.today),
       now: toMoment(nowMs),
     },
   }
+}
+
+/** Says how many requests of the last 24 hours matched no rule. */
+function unruledText(today: RuleActivity['today']): string {
+  const unruled = today.get('')?.total ?? 0
+  const isLogged = [...today.values()].some(({ total }) => total > 0)
+  if (!isLogged) return 'No request was logged in the last 24 hours.'
+  return unruled === 0
+    ? 'In the last 24 hours, every logged request matched a rule.'
+    : `In the last 24 hours, ${countOf(unruled, 'logged request')} matched no rule.`
 }
 
 /** Returns a text of a row, into which raw SQL may have written something else. */
