@@ -27,7 +27,7 @@ export function events({ client, provider }: Source): AdminResource {
       titleProperty: 'key',
       listProperties: EVENT_FIELDS,
       filterProperties: Object.keys(EVENT_FILTERS),
-      showProperties: [...EVENT_FIELDS, 'outcome', 'ipAddress', 'clientIp', 'userId'],
+      showProperties: [...EVENT_FIELDS, 'outcome', 'rules', 'ipAddress', 'clientIp', 'userId'],
       actions: { ...READ_ONLY, list: listBy(EVENT_FILTERS, [], showVisibly) },
       translations: {
         en: {
@@ -39,6 +39,7 @@ export function events({ client, provider }: Source): AdminResource {
             ruleName: 'Rule',
             allowed: 'Allowed',
             outcome: 'Outcome',
+            rules: 'Rules',
             ipAddress: 'Address',
             clientIp: 'Counted by address',
             userId: 'User',

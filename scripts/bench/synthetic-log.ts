@@ -69,6 +69,7 @@ export function createEvents(seed: number, distribution: Distribution): (timesta
       client: `ip:${address}`,
       policy: rule === 0 ? 'default' : `rule-${rule}`,
       outcome: blocked ? 'over_limit' : 'allowed',
+      rules: '',
     }
   }
 }

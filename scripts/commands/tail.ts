@@ -51,13 +51,14 @@ function parseClient(client: string | undefined, { privacy }: Settings): ClientS
   )
 }
 
-function eventJson({ timestampMs, client, key, policy, outcome, method, path, ...event }: ListedEvent) {
+function eventJson({ timestampMs, client, key, policy, outcome, rules, method, path, ...event }: ListedEvent) {
   return {
     timestamp: new Date(timestampMs).toISOString(),
     client,
     key,
     policy,
     outcome,
+    rules,
     method,
     path,
     allowed: Boolean(event.allowed),

@@ -77,6 +77,7 @@ function createDecide(defaultRate: string) {
       client: client.text,
       policy: name || 'default',
       outcome: allowed ? 'allowed' : 'over_limit',
+      rules: '',
     }
   }
 }

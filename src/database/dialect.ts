@@ -162,6 +162,8 @@ export interface Dialect {
    * halves the time to read long lists, or better.
    */
   rowsAsJson(columns: string): string
+  /** Tests whether a text contains another one, whose letters are compared as they are. */
+  contains(text: string, part: string): string
   /** Returns a text that matches a regular expression; the replacement for any other. Both are without quotes. */
   matching(text: string, pattern: string, replacement: string): string
   /** Makes a list of whole numbers, as a column has it: an array on PostgreSQL, and a text on SQLite, which has none. */

@@ -42,6 +42,7 @@ export const sqliteDialect: Dialect = {
   asynchronousCommitWithin: () => 'true',
   isLocked: () => false,
   rowsAsJson: (columns) => `json_group_array(json_array(${columns}))`,
+  contains: (text, part) => `instr(${text}, ${part}) > 0`,
   matching: (text, pattern, replacement) => `${MATCHING}(${text}, '${pattern}', '${replacement}')`,
   list: (expressions) => expressions.join(` || ',' || `),
   listText: (list) => list,

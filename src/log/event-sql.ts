@@ -2,6 +2,7 @@
  * The SQL that reads the columns of an event, also in rows that other writers wrote without `client`, `policy` and
  * `outcome`, which are empty there. No other module handles these rows.
  */
+import type { Dialect } from '../database/dialect.js'
 
 /** The `EventOutcome`. A denial is always written, never derived from the other columns. */
 export const OUTCOME = `CASE WHEN outcome <> '' THEN outcome
@@ -9,6 +10,17 @@ export const OUTCOME = `CASE WHEN outcome <> '' THEN outcome
 
 /** The policy that decided. */
 export const POLICY = `CASE WHEN policy <> '' THEN policy WHEN rule_name <> '' THEN rule_name ELSE 'default' END`
+
+/**
+ * Returns the condition that a rule is one of several that applied.
+ *
+ * @param rule an expression of its name
+ */
+export function hasApplied(dialect: Dialect, rule: string): string {
+  const isEntry = (sign: '+' | '-') => dialect.contains(`':' || rules || ':'`, `':${sign}' || ${rule} || ':'`)
+  // No name has a colon: a text with one would be compared with several entries.
+  return `(rules <> '' AND (${isEntry('+')} OR ${isEntry('-')}) AND NOT ${dialect.contains(rule, "':'")})`
+}
 
 const SHOWN = 'substr(key, length(rule_name) + 7)'
 

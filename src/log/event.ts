@@ -1,6 +1,7 @@
 import type { Dialect } from '../database/dialect.js'
 import { MAX_KEY_LENGTH, MAX_PATH_LENGTH, storable } from '../ground/storable.js'
 import { LAST_MOMENT_MS } from '../ground/time/clock.js'
+import { MAX_RULES_LENGTH } from './applied-rules.js'
 
 /** A row of the event log, before it is written. */
 export interface RateLimitEvent {
@@ -24,6 +25,8 @@ export interface RateLimitEvent {
   /** The policy that decided: a rule's name, a prefix, `default`, `override`, `deny-list` and the like. */
   readonly policy: string
   readonly outcome: EventOutcome
+  /** The rules that applied, as `formatAppliedRules` spells them; empty unless several did. */
+  readonly rules: string
 }
 
 /**
@@ -54,6 +57,7 @@ const COLUMNS = [
   ['client', 'text'],
   ['policy', 'text'],
   ['outcome', 'text'],
+  ['rules', 'text'],
 ] as const
 
 const MAX_LIMIT = 2_147_483_647
@@ -81,21 +85,29 @@ export function eventValues(event: RateLimitEvent): (string | number | boolean |
     storable(event.client, MAX_KEY_LENGTH),
     storable(event.policy, MAX_POLICY_LENGTH),
     event.outcome,
+    storable(event.rules, MAX_RULES_LENGTH),
   ]
 }
 
 const NULLABLE: ReadonlySet<string> = new Set(['ip_address', 'user_id', 'client_ip'])
 
-/** Returns whether a value is the `eventValues` of an event. A table may refuse another one, or never take its batch. */
-export function isEventRow(values: unknown): boolean {
-  if (!Array.isArray(values) || values.length !== COLUMNS.length) return false
-  return COLUMNS.every(([name, type], index) => {
-    const value: unknown = values[index]
-    if (value === null) return NULLABLE.has(name)
-    if (type === 'boolean') return typeof value === 'boolean'
-    if (type === 'bigint') return Number.isSafeInteger(value)
-    return typeof value === 'string' && storable(value, MAX_PATH_LENGTH) === value
-  })
+/**
+ * Returns a row that was kept elsewhere as the `eventValues` of an event; undefined for anything else, which a table may
+ * refuse, or never take its batch. Earlier versions kept rows without the last column.
+ */
+export function toEventRow(values: unknown): readonly unknown[] | undefined {
+  if (!Array.isArray(values)) return undefined
+  const row: readonly unknown[] = values.length === COLUMNS.length - 1 ? [...values, ''] : values
+  return row.length === COLUMNS.length && COLUMNS.every((column, index) => isValue(column, row[index]))
+    ? row
+    : undefined
+}
+
+function isValue([name, type]: (typeof COLUMNS)[number], value: unknown): boolean {
+  if (value === null) return NULLABLE.has(name)
+  if (type === 'boolean') return typeof value === 'boolean'
+  if (type === 'bigint') return Number.isSafeInteger(value)
+  return typeof value === 'string' && storable(value, name === 'rules' ? MAX_RULES_LENGTH : MAX_PATH_LENGTH) === value
 }
 
 /** Returns the statement that inserts many rows: parameter `$1` is a JSON array of `eventValues`. */

@@ -6,7 +6,7 @@ import { open, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import { errorCode, errorMessage } from '../ground/errors.js'
 import { countOf } from '../ground/number-text.js'
-import { isEventRow } from './event.js'
+import { toEventRow } from './event.js'
 import type { EventRows } from './event-table.js'
 
 /** The ending of files with unreadable events. */
@@ -116,12 +116,12 @@ function splitLines(text: Buffer): Buffer[] {
   return lines
 }
 
-/** Returns the text of a line that is a row, as this package writes it; undefined for any other. */
+/** Returns the row that a line has, as this package writes it; undefined for any other line. */
 function toRow(line: Buffer): string | undefined {
-  const row = line.toString()
   try {
     // Decoded, wrong bytes would become another client's name.
-    return isUtf8(line) && isEventRow(JSON.parse(row)) ? row : undefined
+    const row = isUtf8(line) ? toEventRow(JSON.parse(line.toString())) : undefined
+    return row && JSON.stringify(row)
   } catch {
     return undefined
   }

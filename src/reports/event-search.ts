@@ -3,9 +3,9 @@
  * some thousands of events: a page says how far it has searched, and the next one goes on from there.
  */
 import type { SqlValue } from '../database/dialect.js'
-import { OUTCOME, POLICY } from '../log/event-sql.js'
+import { OUTCOME } from '../log/event-sql.js'
 import { filtered, Parameters } from './filter.js'
-import { type EventPosition, followsPosition, type ListedEvent, readEventsOf } from './listed-events.js'
+import { type EventPosition, followsPosition, isOfPolicy, type ListedEvent, readEventsOf } from './listed-events.js'
 import { isOfClients, type LoggedClients, loggedClients } from './logged-clients.js'
 import type { LogSnapshot, Report } from './report.js'
 
@@ -20,7 +20,7 @@ export type SearchedOutcome = (typeof SEARCHED_OUTCOMES)[number]
 export interface EventSearch {
   /** A client, a network or a key of the log, in any spelling. */
   readonly client?: string | undefined
-  /** The policy that decided, by its whole name. */
+  /** The policy that decided, or a rule that applied beside others, by its whole name. */
   readonly rule?: string | undefined
   /** The beginning of the path. */
   readonly path?: string | undefined
@@ -156,7 +156,7 @@ function createScan(
       const add = (value: SqlValue) => parameters.add(value)
       const conditions: string[] = []
       if (clients !== undefined) conditions.push(isOfClients(snapshot, clients, parameters))
-      if (rule !== undefined) conditions.push(`(${POLICY}) = ${add(rule)}`)
+      if (rule !== undefined) conditions.push(isOfPolicy(dialect, add(rule)))
       if (named !== undefined) conditions.push(`(${OUTCOME}) = ${add(named)}`)
       const further = filtered(dialect, { path, method }, parameters)
       return conditions.map((condition) => ` AND ${condition}`).join('') + further

@@ -1,8 +1,8 @@
 /** Lists the events of the log, the newest first, page by page. */
-import type { SqlValue } from '../database/dialect.js'
+import type { Dialect, SqlValue } from '../database/dialect.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import type { EventOutcome } from '../log/event.js'
-import { CLIENT, OUTCOME, POLICY } from '../log/event-sql.js'
+import { CLIENT, hasApplied, OUTCOME, POLICY } from '../log/event-sql.js'
 import { filtered, Parameters } from './filter.js'
 import { isOfClients, type LoggedClients, loggedClients } from './logged-clients.js'
 import { type LogSnapshot, type Report, toLogged } from './report.js'
@@ -13,6 +13,7 @@ interface ListedFilter {
   readonly key?: string | undefined
   /** A client or a network, in any spelling, under all rules. */
   readonly client?: string | undefined
+  /** The policy that decided, or a rule that applied beside others. */
   readonly policy?: string | undefined
   readonly outcome?: EventOutcome | undefined
   readonly allowed?: boolean | undefined
@@ -44,10 +45,12 @@ export interface ListedEvent extends EventPosition {
   readonly outcome: string
   readonly count: number
   readonly limit: number
+  /** The rules that applied, each with its sign; empty unless several did. */
+  readonly rules: string
 }
 
 const COLUMNS = `id, "timestamp" AS "timestampMs", key, ip_address, client_ip, user_id, path, method, rule_name, allowed,
-  count, "limit", (${CLIENT}) AS client, (${POLICY}) AS policy, (${OUTCOME}) AS outcome`
+  count, "limit", rules, (${CLIENT}) AS client, (${POLICY}) AS policy, (${OUTCOME}) AS outcome`
 export const NEWEST_FIRST = 'ORDER BY "timestamp" DESC, id DESC'
 /** The number of keys of a network above which the events are read in the order of time. */
 const MAX_NETWORK_LISTS = 50
@@ -152,7 +155,7 @@ function conditionsFor(
       conditions.push(dialect.isOneOf('key', add(JSON.stringify(found.keys)), 'text'))
     }
   }
-  if (policy !== undefined) conditions.push(`(${POLICY}) = ${add(policy)}`)
+  if (policy !== undefined) conditions.push(isOfPolicy(dialect, add(policy)))
   if (outcome !== undefined) conditions.push(`(${OUTCOME}) = ${add(outcome)}`)
   // A denied request is never let through: the condition is there for the index.
   const isRefused = outcome === 'denied' || outcome === 'unavailable'
@@ -163,6 +166,11 @@ function conditionsFor(
     conditions.push(followsPosition(moment(before.timestampMs), dialect.whole(add(before.id))))
   }
   return conditions
+}
+
+/** Returns the condition that a policy decided, or that a rule of this name is one of several that applied. */
+export function isOfPolicy(dialect: Dialect, policy: string): string {
+  return `((${POLICY}) = ${policy} OR ${hasApplied(dialect, policy)})`
 }
 
 /** Returns the condition of an event that follows a position, the newest first: a range of the index of timestamps. */

@@ -57,7 +57,7 @@ export function offenderDetail(options: OffenderDetailOptions): Report<OffenderD
     const detail = await report(snapshot)
     return {
       ...detail,
-      recent_events: detail.recent_events.map(({ id, client, key, policy, outcome, ...event }) => event),
+      recent_events: detail.recent_events.map(({ id, client, key, policy, outcome, rules, ...event }) => event),
     }
   }
 }

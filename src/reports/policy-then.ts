@@ -1,6 +1,7 @@
 /** Reports by what a request of the log was decided, as that was when the request came. */
 import { overrideClientsFor } from '../clients/client-networks.js'
 import { SECOND_MS } from '../ground/time/clock.js'
+import { parseAppliedRules } from '../log/applied-rules.js'
 import { type EntryThen, findEntriesThen } from '../rules/history/entry-then.js'
 import type { Change, ChangedFields } from '../rules/history/history.js'
 import { parseOverride } from '../rules/overrides/override.js'
@@ -24,24 +25,65 @@ export type PolicyThen =
 /** The delay with which a rule may come into force on a server after its change, or seem to by the clocks. */
 const DELAY_MS = 10 * SECOND_MS
 
-/** Reports by which rule or override an event was decided, with its fields at that moment and the changes since. */
-export function policyThen(event: ListedEvent): Report<PolicyThen> {
+/** A policy of a request, as it was then, and what it did. */
+export interface NamedPolicyThen {
+  /** The name of the policy, as the event has it. */
+  readonly policy: string
+  /** Whether a rule beside the deciding policy refused the request, too; undefined for the deciding one. */
+  readonly isRefused?: boolean
+  readonly state: PolicyThen
+}
+
+/**
+ * Reports by which rule or override an event was decided, with its fields at that moment and the changes since; behind it
+ * the same of each other rule that applied.
+ */
+export function policiesThen(event: ListedEvent): Report<readonly NamedPolicyThen[]> {
   return async (snapshot) => {
-    const isRule = event.rule_name !== '' && event.policy === event.rule_name
-    if (!isRule && event.policy !== 'override') return { kind: 'code' }
-    const entity = isRule ? 'rule' : 'override'
-    const names = isRule ? [event.rule_name] : overrideNames(snapshot, event)
-    const momentsMs = [0, -DELAY_MS, DELAY_MS].map((delayMs) => event.timestampMs + delayMs)
-    const states = await Promise.all(momentsMs.map((atMs) => findEntriesThen(snapshot, entity, names, atMs)))
-    const found = states.flatMap(({ entries }) => {
-      const entry = isRule
-        ? entries.find(({ fields }) => fields.name === event.rule_name)
-        : decidingOverride(entries, event)
-      return entry === undefined ? [] : [{ ...entry, kind: 'entry' as const, hasLimit: hasLimit(entry, event) }]
-    })
-    const entry = found.find((state) => state.hasLimit) ?? found[0]
-    return entry ?? { kind: 'unknown', entity, hasHistory: states.some((state) => state.hasHistory) }
+    const others = parseAppliedRules(event.rules).filter(({ name }) => name !== event.rule_name)
+    return Promise.all([
+      deciderThen(snapshot, event).then((state) => ({ policy: event.policy, state })),
+      ...others.map(async ({ name, isRefused }) => ({
+        policy: name,
+        isRefused,
+        // The log has the limit of the deciding policy alone.
+        state: await entryThen(snapshot, event, 'rule', [name], ruleNamed(name), () => true),
+      })),
+    ])
   }
+}
+
+async function deciderThen(snapshot: LogSnapshot, event: ListedEvent): Promise<PolicyThen> {
+  const isLimit = (entry: EntryThen) => hasLimit(entry, event)
+  if (event.rule_name !== '' && event.policy === event.rule_name) {
+    return entryThen(snapshot, event, 'rule', [event.rule_name], ruleNamed(event.rule_name), isLimit)
+  }
+  if (event.policy !== 'override') return { kind: 'code' }
+  const choose = (entries: readonly EntryThen[]) => decidingOverride(entries, event)
+  return entryThen(snapshot, event, 'override', overrideNames(snapshot, event), choose, isLimit)
+}
+
+function ruleNamed(name: string) {
+  return (entries: readonly EntryThen[]) => entries.find(({ fields }) => fields.name === name)
+}
+
+/** Finds the entry that was in force at an event, or about then, as clocks differ. */
+async function entryThen(
+  snapshot: LogSnapshot,
+  { timestampMs }: ListedEvent,
+  entity: Change['entity'],
+  names: readonly string[],
+  choose: (entries: readonly EntryThen[]) => EntryThen | undefined,
+  isLimit: (entry: EntryThen) => boolean,
+): Promise<PolicyThen> {
+  const momentsMs = [0, -DELAY_MS, DELAY_MS].map((delayMs) => timestampMs + delayMs)
+  const states = await Promise.all(momentsMs.map((atMs) => findEntriesThen(snapshot, entity, names, atMs)))
+  const found = states.flatMap(({ entries }) => {
+    const entry = choose(entries)
+    return entry === undefined ? [] : [{ ...entry, kind: 'entry' as const, hasLimit: isLimit(entry) }]
+  })
+  const entry = found.find((state) => state.hasLimit) ?? found[0]
+  return entry ?? { kind: 'unknown', entity, hasHistory: states.some((state) => state.hasHistory) }
 }
 
 function overrideNames({ privacy }: LogSnapshot, { client }: ListedEvent): string[] {

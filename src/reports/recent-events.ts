@@ -23,6 +23,8 @@ export interface ClientEvent extends RecentEvent {
   readonly policy: string
   /** `allowed`, `over_limit` (refused, or with `allowed` true: would have been), `denied` or `unavailable`. */
   readonly outcome: string
+  /** The rules that applied, each with `+` or (refused) `-` before it, joined by `:`; empty unless several did. */
+  readonly rules: string
 }
 
 interface EventRow extends Omit<ClientEvent, 'timestamp' | 'allowed'> {
@@ -38,7 +40,7 @@ export async function readRecentEvents(
 ): Promise<ClientEvent[]> {
   const parameters = new Parameters()
   const rows = await query<EventRow>(
-    `SELECT id, "timestamp", ${CLIENT} AS client, key, path, method, allowed, count, "limit", rule_name, ${POLICY} AS policy, ${OUTCOME} AS outcome
+    `SELECT id, "timestamp", ${CLIENT} AS client, key, path, method, allowed, count, "limit", rule_name, ${POLICY} AS policy, ${OUTCOME} AS outcome, rules
      FROM ${dialect.table('rate_limit_event')} WHERE ${condition(parameters)}
      ${NEWEST_FIRST} LIMIT ${parameters.add(limit)}`,
     parameters.values,

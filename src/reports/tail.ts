@@ -1,6 +1,7 @@
 /** The latest events of the log, and those that are written from now on. */
 import type { Database } from '../database/database.js'
 import { SECOND_MS } from '../ground/time/clock.js'
+import { parseAppliedRules } from '../log/applied-rules.js'
 import { type ClientSearch, isFound } from './client-search.js'
 import { Parameters } from './filter.js'
 import { followsPosition, type ListedEvent, NEWEST_FIRST, selectEvents } from './listed-events.js'
@@ -27,9 +28,13 @@ const LATE_MS = 10 * SECOND_MS
 export function createEventTest({ search, policy, path, refused }: TailFilter): (event: ListedEvent) => boolean {
   return (event) =>
     (search === undefined || isFound(search, event)) &&
-    (policy === undefined || event.policy === policy) &&
+    (policy === undefined || isOfPolicy(event, policy)) &&
     (path === undefined || event.path.startsWith(path)) &&
     !(refused && event.allowed)
+}
+
+function isOfPolicy({ policy, rules }: ListedEvent, name: string): boolean {
+  return policy === name || parseAppliedRules(rules).some((rule) => rule.name === name)
 }
 
 /** Returns the highest id of the log; 0 where it is empty. */

@@ -21,6 +21,7 @@ interface ShownEvent {
   readonly allowed: boolean
   readonly path: string
   readonly method: string
+  readonly rules: string
 }
 
 async function insert({ database }: TestDatabase, events: readonly Partial<RateLimitEvent>[]): Promise<void> {
@@ -49,8 +50,14 @@ function variedEvents(nowMs: number): Partial<RateLimitEvent>[] {
       outcome: outcome ?? 'allowed',
       path: number % 5 === 0 ? '/login/a' : '/orders',
       method: number % 2 === 0 ? 'GET' : 'POST',
+      rules: number % 9 === 0 ? '+login:-team' : '',
     }
   })
+}
+
+/** Rules of several groups apply to a request, of which one decides. */
+function isOfLogin({ policy, rules }: Pick<ShownEvent, 'policy' | 'rules'>): boolean {
+  return policy === 'login' || rules === '+login:-team'
 }
 
 async function start(t: TestContext, provider: Provider, plugin = {}) {
@@ -101,12 +108,10 @@ forEachDatabase((provider) => {
         (event) => event.client.startsWith('ip:203.0.113.'),
       ]),
       [{ client: '203.0.113.0/28' }, ({ client }) => client === BAD],
-      [
-        { client: '203.0.113.0/24', policy: 'login' },
-        (event) => /^ip:203\./.test(event.client) && event.policy === 'login',
-      ],
+      [{ client: '203.0.113.0/24', policy: 'login' }, (event) => /^ip:203\./.test(event.client) && isOfLogin(event)],
       [{ client: '203.0.114.0/23' }, () => false],
-      [{ policy: 'login' }, ({ policy }) => policy === 'login'],
+      [{ policy: 'login' }, isOfLogin],
+      [{ policy: 'team' }, ({ rules }) => rules === '+login:-team'],
       ...['allowed', 'over_limit', 'denied', 'unavailable'].map((outcome): (typeof tests)[number] => [
         { outcome },
         (event) => event.outcome === outcome,
@@ -120,8 +125,8 @@ forEachDatabase((provider) => {
       [{ since, until }, ({ timestamp }) => timestamp >= since && timestamp < until],
       [
         { client: BAD, policy: 'login', outcome: 'over_limit', path: '/', method: 'GET', since },
-        ({ client, policy, outcome, method, timestamp }) =>
-          client === BAD && policy === 'login' && outcome === 'over_limit' && method === 'GET' && timestamp >= since,
+        ({ client, outcome, method, timestamp, ...event }) =>
+          client === BAD && isOfLogin(event) && outcome === 'over_limit' && method === 'GET' && timestamp >= since,
       ],
     ]
     for (const [query, isMeant] of tests) {

@@ -36,6 +36,7 @@ forEachDatabase((provider) => {
       client: `ip:${ALICE}`,
       policy: 'default',
       outcome: 'over_limit',
+      rules: '',
     })
   })
 

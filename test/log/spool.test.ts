@@ -35,10 +35,16 @@ function openFolder(t: TestContext): string {
   return folder
 }
 
-/** A table of the log that can go away; it keeps the counts of the events. */
+/** A table of the log that can go away; it keeps the rows, and the counts of the events. */
 function openTable() {
   const last = new Map<string, number>()
-  const table = { counts: [] as number[], isAway: false, attempts: 0, answered: Promise.resolve() }
+  const table = {
+    rows: [] as string[],
+    counts: [] as number[],
+    isAway: false,
+    attempts: 0,
+    answered: Promise.resolve(),
+  }
   const events: EventTable = {
     async write({ writer, first, rows }) {
       table.attempts++
@@ -47,6 +53,7 @@ function openTable() {
       const known = last.get(writer) ?? 0
       if (first <= known) return Math.min(known - first + 1, rows.length)
       last.set(writer, first + rows.length - 1)
+      table.rows.push(...rows)
       table.counts.push(...rows.map((row) => Number(JSON.parse(row)[6])))
       return rows.length
     },
@@ -203,6 +210,16 @@ test('a process writes nothing again that a dead one had written before it could
   const { log } = openLog(t, folder, table)
   await eventually('it is written', () => log.stats().written === 120)
   assert.deepEqual(table.counts, countTo(120))
+})
+
+test('a file of an earlier version, whose rows lack the last column, is written', async (t) => {
+  const folder = openFolder(t)
+  const table = openTable()
+  const rows = toRows(countTo(3))
+  leaveFile(folder, `${rows.map((row) => row.replace(/,""\]$/, ']')).join('\n')}\n`)
+  const { log } = openLog(t, folder, table)
+  await eventually('it is written', () => log.stats().written === 3)
+  assert.deepEqual(table.rows, rows)
 })
 
 const [ROW = ''] = toRows([1])

@@ -12,6 +12,8 @@ import { EVENT } from '../support/events.js'
 const NOW_MS = Date.UTC(2026, 0, 15, 12)
 const MINUTE_MS = 60_000
 const RULES = ['', 'login', 'search']
+/** Names may have signs within, and letters of either case. */
+const RULE_LISTS = ['+login:-team-a', '-search:+Team', '+all+:+search:+team-a']
 const CLIENTS = [
   'ip:203.0.113.7',
   'ip:203.0.113.70',
@@ -49,6 +51,7 @@ function variedEvents(count: number): RateLimitEvent[] {
       allowed,
       path: number % 5 === 0 ? '/login/a' : '/orders',
       method: number % 2 === 0 ? 'GET' : 'POST',
+      rules: RULE_LISTS[number % 11] ?? '',
     }
   })
 }
@@ -129,7 +132,11 @@ forEachDatabase((provider, open) => {
       ],
       [{ client: 'rule:login:203.0.113.70' }, ({ key }) => key === 'rule:login:203.0.113.70'],
       [{ client: 'ip:192.0.2.1' }, () => false],
-      [{ rule: 'login' }, ({ policy }) => policy === 'login'],
+      [{ rule: 'login' }, ({ policy, rules }) => policy === 'login' || rules === '+login:-team-a'],
+      [{ rule: 'team-a' }, ({ rules }) => rules.includes('team-a')],
+      [{ rule: 'Team' }, ({ rules }) => rules === '-search:+Team'],
+      [{ rule: 'all+' }, ({ rules }) => rules.startsWith('+all+')],
+      ...['team', 'login:-team-a', '%', 'all', ''].map((rule) => [{ rule }, () => false] as [EventSearch, Meant]),
       [{ rule: 'default' }, ({ policy }) => policy === 'default'],
       [{ path: '/login' }, ({ path }) => path.startsWith('/login')],
       [{ path: '/login%' }, () => false],

@@ -35,7 +35,7 @@ forEachDatabase((_provider, open) => {
       // A clock that is a month ahead.
       of('192.0.2.9', { timestampMs: Date.now() + 30 * 86_400_000 }),
       of('203.0.113.7', { ...REFUSED, timestampMs, policy: 'login', method: 'POST', path: '/login/\u001b[2J' }),
-      of('203.0.113.8', { outcome: 'over_limit', count: 6 }),
+      of('203.0.113.8', { outcome: 'over_limit', count: 6, rules: '+team:+login' }),
       of('198.51.100.1', { client: 'user:7', key: 'rule:api:user:7', ruleName: 'api', policy: 'api' }),
     ])
     assert.equal((await tail()).length, 20)
@@ -48,7 +48,8 @@ forEachDatabase((_provider, open) => {
       [['--client', '203.0.113.0/24'], 2],
       [['--client', '7'], 1],
       [['--client', 'rule:api:user:7'], 1],
-      [['--policy', 'login'], 1],
+      [['--policy', 'login'], 2],
+      [['--policy', 'team'], 1],
       [['--path', '/login'], 1],
       // The first page of the log has none.
       [['--client', '192.0.2.1', '--lines', '2000'], 2_000],
@@ -63,6 +64,7 @@ forEachDatabase((_provider, open) => {
       key: 'ip:203.0.113.7',
       policy: 'login',
       outcome: 'over_limit',
+      rules: '',
       method: 'POST',
       path: '/login/\u001b[2J',
       allowed: false,

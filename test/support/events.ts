@@ -19,6 +19,7 @@ export const EVENT: RateLimitEvent = {
   client: 'ip:203.0.113.7',
   policy: 'default',
   outcome: 'allowed',
+  rules: '',
 }
 
 /** A table that takes whatever `write` takes. */

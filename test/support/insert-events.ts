@@ -8,13 +8,14 @@ export interface NewEvent {
   readonly path: string
   readonly method: string
   readonly outcome: 'allowed' | 'blocked' | 'would_block' | 'denied' | 'unavailable'
+  readonly rules?: string
 }
 
 const OUTCOMES = { blocked: 'over_limit', would_block: 'over_limit' } as const
 
 /** Inserts events as the event log writes them. */
 export async function insertEvents(database: Database, events: readonly NewEvent[]): Promise<void> {
-  const rows = events.map(({ atMs, key, rule, path, method, outcome }) =>
+  const rows = events.map(({ atMs, key, rule, path, method, outcome, rules = '' }) =>
     eventValues({
       timestampMs: atMs,
       key,
@@ -30,6 +31,7 @@ export async function insertEvents(database: Database, events: readonly NewEvent
       client: `key:${key}`,
       policy: rule || 'default',
       outcome: outcome === 'blocked' || outcome === 'would_block' ? OUTCOMES[outcome] : outcome,
+      rules,
     }),
   )
   await database.execute(insertEventsSql(database.dialect), [JSON.stringify(rows)])

@@ -87,6 +87,7 @@ function createEventRecord({
       client: client.logged.text,
       policy: limit.policyName,
       outcome: outcomeFor(decided),
+      rules: '',
     })
   }
 }

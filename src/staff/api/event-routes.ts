@@ -30,7 +30,10 @@ export function addEventRoutes(app: ApiScope, { internals }: ApiContext): void {
           255,
           'Only of this client, or of the clients of this network, under all rules: ip:203.0.113.7, user:7, 203.0.113.0/24.',
         ),
-        policy: Text(255, 'Only decided by this policy: a name of a rule, a prefix, default, override, deny-list, ….'),
+        policy: Text(
+          255,
+          'Only decided by this policy: a name of a rule, a prefix, default, override, deny-list, …. Of a rule also where it applied beside others.',
+        ),
         outcome: Type.Optional(Type.Enum([...EVENT_OUTCOMES], { description: 'Only with this outcome.' })),
         allowed: Type.Optional(
           Type.Boolean({ description: 'true: only requests that were allowed. false: only requests that were not.' }),

@@ -18,6 +18,10 @@ const COUNTS = { requests: Count, over_limit: Count, would_be: Count, denied: Co
 const PolicyCounts = { policy: Text, ...COUNTS }
 const Traffic = { total: Count, blocked: Count, would_block: Count, denied: Count }
 
+const Rules = Type.String({
+  description:
+    'The rules that applied, each with + or (refused) - before it, joined by colons; empty unless several did.',
+})
 const RECENT = {
   timestamp: Moment,
   path: Text,
@@ -38,6 +42,7 @@ export const EventSchema = Type.Object({
   client: Text,
   policy: Text,
   outcome: Text,
+  rules: Rules,
 })
 
 export const SummarySchema = Type.Object({
@@ -81,7 +86,7 @@ export const ClientSchema = Type.Object({
   by_policy: listOf({ ...PolicyCounts, last_seen: Moment, count: Count, limit: Count }),
   by_path: listOf({ path: Text, ...COUNTS }),
   timeline: Type.Object({ bar_ms: Count, bars: listOf({ start_ms: Count, ...COUNTS }) }),
-  recent_events: listOf({ id: Count, ...RECENT, client: Text, key: Text, policy: Text, outcome: Text }),
+  recent_events: listOf({ id: Count, ...RECENT, client: Text, key: Text, policy: Text, outcome: Text, rules: Rules }),
   overrides: listOf({
     id: Count,
     client: Text,

@@ -1,3 +1,4 @@
+import { parseAppliedRules } from '../../log/applied-rules.js'
 import type { ClientEvent } from '../../reports/recent-events.js'
 import { formatCount, toMoment, visible } from './format.js'
 import { clientHref, explainHref, type KeptView } from './links.js'
@@ -26,5 +27,8 @@ export function eventRow(event: ClientEvent, kept: KeptView) {
     why_href: explainHref(event, kept, event.id),
     usage: event.outcome === 'denied' ? '' : `${formatCount(event.count)} of ${formatCount(event.limit)}`,
     policy: visible(event.policy),
+    also: parseAppliedRules(event.rules)
+      .filter(({ name }) => name !== event.policy)
+      .map(({ name, isRefused }) => ({ name: visible(name), is_refused: isRefused })),
   }
 }

@@ -1,6 +1,6 @@
 import type { ExplainedLimit, Explanation } from '../../http/explain/explain.js'
 import type { ListedEvent } from '../../reports/listed-events.js'
-import type { PolicyThen } from '../../reports/policy-then.js'
+import type { NamedPolicyThen } from '../../reports/policy-then.js'
 import { clampedIsoTime } from '../../reports/report.js'
 import type { RequestedTrial } from '../shell/request-query.js'
 import { formatCount, formatTime, toMoment, visible } from './format.js'
@@ -13,8 +13,10 @@ const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']
 /** The most limits that do not apply; more are left out. */
 const MAX_IDLE = 200
 
-/** A request of the log with what decided about it, or the news that the log does not have it. */
-export type LoggedRequest = { readonly event: ListedEvent; readonly policy: PolicyThen } | { readonly missing: true }
+/** A request of the log with the policies that it met, or the news that the log does not have it. */
+export type LoggedRequest =
+  | { readonly event: ListedEvent; readonly policies: readonly NamedPolicyThen[] }
+  | { readonly missing: true }
 
 const MISSING =
   'The log does not have that event: it was deleted since, or there never was one. What it was decided by cannot be told.'
@@ -48,7 +50,8 @@ export function explainContext(
       methods: [...new Set([...METHODS, method])].map((name) => ({ name, selected: name === method })),
       request: `${visible(method)} ${visible(path)}`,
       decided: logged && 'event' in logged ? decidedSentence(logged.event) : undefined,
-      policy_then: logged && 'event' in logged ? thenView(logged.event, logged.policy) : undefined,
+      policies_then:
+        logged && 'event' in logged ? logged.policies.map((policy) => thenView(logged.event, policy)) : undefined,
       missing: logged && 'missing' in logged ? MISSING : undefined,
       ...(explained && ('problem' in explained ? explained : limitsView(explained.explanation, ip !== '', rulePages))),
       now: toMoment(nowMs),

@@ -2,7 +2,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import { errorMessage, InvalidSettingError } from '../../ground/errors.js'
 import { MAX_PATH_LENGTH } from '../../ground/storable.js'
 import { eventById, type ListedEvent } from '../../reports/listed-events.js'
-import { policyThen } from '../../reports/policy-then.js'
+import { policiesThen } from '../../reports/policy-then.js'
 import { lastParameter, type RequestedTrial, requestedTrial } from '../shell/request-query.js'
 import { fromDatabase } from '../shell/staff-errors.js'
 import { staffRoute } from '../shell/staff-routes.js'
@@ -51,7 +51,7 @@ export function registerExplainRoutes({ app, internals, pages, read }: PageRoute
     const event = EVENT_ID.test(id) ? await read(eventById(Number(id))) : undefined
     if (event === undefined) return { missing: true }
     const isTold = isIdAlone(field) || trialFields(event).every(([name, value]) => field(name) === value)
-    return isTold ? { event, policy: await read(policyThen(event)) } : undefined
+    return isTold ? { event, policies: await read(policiesThen(event)) } : undefined
   }
 
   async function explain({ method, path, ip, user, ...trial }: RequestedTrial): Promise<Explained> {

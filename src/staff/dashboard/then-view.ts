@@ -1,6 +1,6 @@
 /** Shows by what a logged request was decided, as that was then, beside how it is now. */
 import type { ListedEvent } from '../../reports/listed-events.js'
-import type { PolicyThen } from '../../reports/policy-then.js'
+import type { NamedPolicyThen, PolicyThen } from '../../reports/policy-then.js'
 import type { EntryThen } from '../../rules/history/entry-then.js'
 import { describeChange } from './changes/change-sentence.js'
 import { changeHref, changesHref, SOURCES } from './changes/changes-page.js'
@@ -10,15 +10,25 @@ import { actorWords } from './override-words.js'
 /** The most changes since then that the page lists; a link leads to all. */
 const MAX_CHANGES = 10
 
-/** Returns the context of `policy-then.hbs`; undefined for a limit of the code, of which the sentence is all. */
-export function thenView(event: ListedEvent, policy: PolicyThen) {
+/** Returns the context of `policy-then.hbs`. */
+export function thenView(event: ListedEvent, { policy, isRefused, state }: NamedPolicyThen) {
+  const beside = isRefused === undefined ? {} : { beside: besideSentence(policy, isRefused) }
+  return { ...beside, ...policyView(event, policy, state) }
+}
+
+/** Says what a rule did beside the policy that decided. */
+function besideSentence(policy: string, isRefused: boolean): string {
+  return `Rule ${visible(policy)} applied too, and ${isRefused ? 'refused the request as well' : 'let the request through'}.`
+}
+
+function policyView(event: ListedEvent, name: string, policy: PolicyThen) {
   if (policy.kind === 'code') {
     return {
-      text: `${visible(event.policy)} is a limit of the app’s code, of which the history has no changes. It is listed below as it is now.`,
+      text: `${visible(name)} is a limit of the app’s code, of which the history has no changes. It is listed below as it is now.`,
     }
   }
   if (policy.kind === 'unknown') {
-    const what = policy.entity === 'rule' ? `rule ${visible(event.policy)}` : `an override for ${visible(event.client)}`
+    const what = policy.entity === 'rule' ? `rule ${visible(name)}` : `an override for ${visible(event.client)}`
     return {
       text: policy.hasHistory
         ? `The history has no ${what.replace(/^an /, '')} that was in force at that time: clocks may differ, or raw SQL wrote it before the history began.`

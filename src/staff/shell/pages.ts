@@ -13,6 +13,7 @@ import { knownMember } from './staff-member.js'
 
 /** The partials of pages, by the names of their templates. */
 const PARTIALS = [
+  'also',
   'as-of',
   'change-list',
   'changes',

@@ -263,6 +263,7 @@ forEachDatabase((provider) => {
       client: texts,
       policy: texts,
       outcome: fc.constantFrom('allowed', 'over_limit', 'denied', 'unavailable'),
+      rules: texts,
     })
     const rows = fc.sample(events, { seed: seedOf(t), numRuns: BATCHES * BATCH_SIZE }).map(eventValues)
     for (let batch = 0; batch < BATCHES; batch++) {

@@ -5,6 +5,7 @@ import type { RateLimitOptions } from '../../../src/index.js'
 import { unescapeHtml, withoutTimes } from '../../support/client-forms.js'
 import { forEachDatabase, type Provider } from '../../support/databases.js'
 import { logEvents } from '../../support/events.js'
+import { logRows } from '../../support/log-events.js'
 import { DASHBOARD, startWithStaff } from '../../support/staff-app.js'
 
 const MINUTE_MS = 60_000
@@ -86,6 +87,23 @@ forEachDatabase((provider) => {
     assert.equal(rowsOf(hour).length, 4)
     assert.match(hour, /name="since" value="2026-01-14 13:00"/)
     assert.match(hour, /class="chip" href="events\.html\?until&#x3D;2026-01-14T14%3A30Z/)
+  })
+
+  test('a request of several rules shows all of them, and is found by each', async (t) => {
+    const { open, database, now } = await start(t, provider)
+    const rules = '+items:-team:-"><b>'
+    await logRows(database, [
+      { timestampMs: now, policy: 'team', ruleName: 'team', allowed: false, outcome: 'over_limit', rules },
+      { timestampMs: now - 1, policy: 'other' },
+    ])
+    for (const rule of ['items', 'team', '"><b>']) {
+      const found = await open(`events.html?${new URLSearchParams({ rule })}`)
+      assert.deepEqual(rowsOf(found), [
+        '2026-01-15 12:00:00 GET / ip:203.0.113.7 Refused 1 of 5 team Why? also items , &quot;&gt;&lt;b&gt; (refused)',
+      ])
+    }
+    assert.equal(rowsOf(await open('events.html?rule=tea')).length, 0)
+    assert.match(await open('client.html?client=ip:203.0.113.7'), /also <bdi>items<\/bdi>, <bdi>&quot;/)
   })
 
   test('links go to older events and back, each once, while others are logged', async (t) => {

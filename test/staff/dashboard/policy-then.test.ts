@@ -91,6 +91,29 @@ forEachDatabase((provider) => {
     assert.match(strange, /The log has a limit of 9, which this rate does not have/)
   })
 
+  test('every rule that applied beside the deciding one is shown as it was then, and what it did', async (t) => {
+    const { client, dateChanges, logged, explained } = await start(t, provider)
+    for (const [name, rate] of [
+      ['login', '5/m'],
+      ['team', '100/m'],
+      ['all', '9/m'],
+    ] as const) {
+      await client.rateLimitRule.create({ data: { name, pathPattern: '^/login', rate } })
+    }
+    await client.rateLimitRule.update({ where: { name: 'team' }, data: { rate: '200/m' } })
+    await dateChanges(30, 30, 30, 10)
+    const page = await explained(await logged(22, { rules: '-login:+team:-all:+gone' }))
+    assert.match(page, /was refused: 6 of 5 by login\..*Rule login, as it was then/s)
+    assert.match(page, /Rule team applied too, and let the request through\..*Rule team, as it was then/s)
+    assert.match(page, /Rule all applied too, and refused the request as well\..*Rule all, as it was then/s)
+    assert.match(page, /Rule gone applied too, and let .*The history knows nothing of rule gone/s)
+    assert.equal(page.match(/as it was then<\/h3>/g)?.length, 3)
+    assert.match(page, />100\/m<.*>200\/m</s)
+    assert.doesNotMatch(page, /The log has a limit of/)
+    const code = await explained(await logged(22, { policy: 'default', ruleName: '', rules: '+team:+all' }))
+    assert.match(code, /default is a limit of the app’s code.*Rule team applied too.*Rule all applied too/s)
+  })
+
   test('a rule and an override that are deleted now are shown as they were', async (t) => {
     const { client, dateChanges, logged, explained } = await start(t, provider)
     await client.rateLimitRule.create({ data: { name: 'old', pathPattern: '^/login', rate: '5/m' } })

@@ -18,6 +18,7 @@ CREATE TABLE "rate_limit_event" (
     "client" VARCHAR(255) NOT NULL DEFAULT '',
     "policy" VARCHAR(255) NOT NULL DEFAULT '',
     "outcome" VARCHAR(20) COLLATE "C" NOT NULL DEFAULT '',
+    "rules" VARCHAR(815) NOT NULL DEFAULT '',
 
     CONSTRAINT "rate_limit_event_pkey" PRIMARY KEY ("id")
 );

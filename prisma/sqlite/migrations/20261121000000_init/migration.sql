@@ -14,7 +14,8 @@ CREATE TABLE "rate_limit_event" (
     "client_ip" TEXT,
     "client" TEXT NOT NULL DEFAULT '',
     "policy" TEXT NOT NULL DEFAULT '',
-    "outcome" TEXT NOT NULL DEFAULT ''
+    "outcome" TEXT NOT NULL DEFAULT '',
+    "rules" TEXT NOT NULL DEFAULT ''
 );
 
 -- CreateTable
