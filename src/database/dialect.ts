@@ -196,6 +196,8 @@ interface FunctionTarget {
 
 /** Returns the column of a field: its name in snake_case. */
 export function toColumn(field: string): string {
+  // GROUP is a word of SQL.
+  if (field === 'group') return 'group_name'
   return field.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`)
 }
 

@@ -111,9 +111,16 @@ export const DENIED_LIMIT: Limit = createDenial('deny-list')
 /** The limit of requests that take too much work: their path is too long for patterns, or another text for conditions. */
 export const TOO_LONG_LIMIT: Limit = createDenial('path-length')
 
+type Rules = Pick<RuleSet, 'size' | 'rules' | 'match' | 'candidates' | 'matching'>
+
 /** The rules and overrides that decide about a request. */
 export interface InForce {
-  readonly rules: Pick<RuleSet, 'size' | 'needUsers' | 'rules' | 'match' | 'candidates' | 'matching'>
+  /** The rules of the group without a name. */
+  readonly rules: Rules
+  /** The rules of each other group, by its name: mostly none. */
+  readonly groups: readonly Rules[]
+  /** Whether any rule needs to know users. */
+  readonly needUsers: boolean
   readonly overrides: Pick<OverrideSet, 'size' | 'hasUsers' | 'find' | 'all'>
 }
 
@@ -121,12 +128,13 @@ export interface InForce {
 export const NOTHING_IN_FORCE: InForce = {
   rules: {
     size: 0,
-    needUsers: false,
     rules: [],
     match: () => undefined,
     candidates: () => [],
     matching: () => new Set(),
   },
+  groups: [],
+  needUsers: false,
   overrides: { size: 0, hasUsers: false, find: () => undefined, all: () => [] },
 }
 

@@ -83,10 +83,10 @@ export function decide(dependencies: DecideDependencies, checked: CheckedRequest
 
 function findUser(dependencies: DecideDependencies, checked: CheckedRequest, inForce: InForce): Decided {
   const { address } = checked
-  const { rules, overrides } = inForce
+  const { needUsers, overrides } = inForce
   checked.inForce = inForce
   const isExempt = address.listed === 'allow' && overrides.size === 0
-  const isNeeded = (dependencies.needsUser || rules.needUsers || overrides.hasUsers) && !isExempt
+  const isNeeded = (dependencies.needsUser || needUsers || overrides.hasUsers) && !isExempt
   const late = isNeeded ? dependencies.user(checked) : undefined
   return late === undefined ? findLimit(dependencies, checked) : later(dependencies, checked, late, findLimit)
 }

@@ -17,6 +17,7 @@ import { StoredCounters } from '../limiter/stores/sql/stored-counters.js'
 import type { Store } from '../limiter/stores/store.js'
 import type { EventLog } from '../log/event-log.js'
 import { sharedJobName } from '../operations/schedule/schedule-options.js'
+import { allRules, rulesInForce } from '../rules/rule-groups.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
 import type { Analytics } from './analytics-interface.js'
 import type { OpenDatabase } from './client/client.js'
@@ -71,8 +72,8 @@ export function createDecoration(decorated: Decorated): SmartRateLimit {
           `The key ${JSON.stringify(key)} is of a network, whose clients have counters of their own: give the key of one address`,
         )
       }
-      const { rules, overrides } = current.lastGood()
-      await limiter.reset([key, ...counters.countersFor(counted, rules.rules, overrides)])
+      const inForce = current.lastGood()
+      await limiter.reset([key, ...counters.countersFor(counted, allRules(inForce), inForce.overrides)])
     },
   }
 }
@@ -85,11 +86,11 @@ function createRules({ settings, opened, router, current, events, hook }: Decora
     invalidateCache: () => current.invalidate(),
     reload: async () => {
       await current.reload()
-      return current.lastGood().rules.rules.length
+      return allRules(current.lastGood()).length
     },
     active: async () => {
       const nowMs = clock.now()
-      return (await current.at(nowMs)).rules.inForce(nowMs)
+      return rulesInForce(await current.at(nowMs), nowMs)
     },
     export: async () => (await import('../rules/exchange/exchange.js')).exportRules(database, clock),
     import: async (document, options) =>
@@ -130,16 +131,17 @@ export function createInternals(
     countsByUser: (ruleName) => {
       const { key } = settings.middleware
       if (ruleName === undefined) return typeof key === 'object' && key.kind === 'user'
-      return current.lastGood().rules.rules.some(({ name, client }) => name === ruleName && client.kind === 'user')
+      return allRules(current.lastGood()).some(({ name, client }) => name === ruleName && client.kind === 'user')
     },
     limitNamed: (policy) => findLimit(settings, current, policy),
     overrideFor: (client) => findOverride(current, client, settings.clock.now()),
     clientCounters: (client) => {
-      const { rules, overrides } = current.lastGood()
+      const inForce = current.lastGood()
+      const rules = allRules(inForce)
       const key = settings.privacy?.toCounted(client) ?? client
       return [
-        ...counters.countersFor(key, rules.rules, overrides),
-        ...rules.rules.slice(0, MAX_RULES).flatMap(({ name, client: kind }) => {
+        ...counters.countersFor(key, rules, inForce.overrides),
+        ...rules.slice(0, MAX_RULES).flatMap(({ name, client: kind }) => {
           const limits = [ruleLimitName(name), refusalsLimitName(name)]
           return formatCounters(limits, clientsForKey(key, kind))
         }),
@@ -176,7 +178,7 @@ function findOverride(current: CurrentSnapshot, client: string, nowMs: number): 
 }
 
 function findLimit({ middleware }: Settings, current: CurrentSnapshot, policy: string): NamedLimit | undefined {
-  const rule = current.lastGood().rules.rules.find(({ name }) => name === policy)
+  const rule = allRules(current.lastGood()).find(({ name }) => name === policy)
   if (rule !== undefined) {
     const countsRequests = rule.cost === 1 && rule.counts === null
     const limit = { rate: toRateText(rule.policy), algorithm: rule.policy.algorithm }

@@ -1,6 +1,6 @@
 /** The probes of an app's health: only for the parts that it uses. */
-import { countOf } from '../ground/number-text.js'
 
+import { countOf } from '../ground/number-text.js'
 import { type Clock, MINUTE_MS } from '../ground/time/clock.js'
 import { RedisStore } from '../limiter/stores/redis/redis-store.js'
 import type { Store } from '../limiter/stores/store.js'
@@ -8,6 +8,7 @@ import type { EventLogReadings } from '../log/event-log-state.js'
 import { type Health, type Probe, probeHealth } from '../operations/health/health.js'
 import { databaseProbe, eventLogProbe, mailProbe, redisProbe, scheduleProbe } from '../operations/health/probes.js'
 import { JobLeases } from '../operations/schedule/job-leases.js'
+import { allRules } from '../rules/rule-groups.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
 import type { OpenDatabase } from './client/client.js'
 import { needsDatabase } from './database-start.js'
@@ -53,7 +54,7 @@ export function createHealth(settings: Settings, components: HealthComponents): 
 /** Probes the rules in force, which it reads no more often than requests do. */
 function cachedRulesProbe({ current }: HealthComponents, clock: Clock): Probe {
   return async () => {
-    const { rules } = (await current.at(clock.now())).rules
+    const rules = allRules(await current.at(clock.now()))
     const count = countOf(rules.length, 'active rule')
     if (current.isFailing) throw new Error(`the rules cannot be read: ${count} that were read before`)
     return count

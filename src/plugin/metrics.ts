@@ -7,6 +7,7 @@ import type { EventLogReadings } from '../log/event-log-state.js'
 import type { Metrics } from '../operations/metrics/figures.js'
 import type { AppReadings } from '../operations/metrics/shared-readings.js'
 import type { Incident } from '../reports/incidents/incident.js'
+import { rulesInForce } from '../rules/rule-groups.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
 import type { Component } from './components.js'
 import type { Settings } from './settings/resolve.js'
@@ -78,7 +79,7 @@ function createIncidentReading({ clock }: Settings, incidents: ReadComponents['i
 function createRuleReadings({ clock }: Settings, current: CurrentSnapshot, conditions: ConditionReports): AppReadings {
   return {
     conditionFailures: () => conditions.failures,
-    rulesActive: () => current.lastGood().rules.inForce(clock.now()).length,
+    rulesActive: () => rulesInForce(current.lastGood(), clock.now()).length,
     rulesAgeSeconds: () => {
       const { seenAtMs } = current
       return seenAtMs === undefined ? undefined : Math.max(0, clock.now() - seenAtMs) / SECOND_MS

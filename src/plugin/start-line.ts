@@ -1,10 +1,12 @@
 /** The line at start that says what is in force. */
+
 import type { FastifyInstance } from 'fastify'
 import { redactUrl } from '../database/database-url.js'
 import { parseRedisUrl } from '../database/redis-client.js'
 import { trustedProxies } from '../http/host-app.js'
 import { MemoryStore } from '../limiter/stores/memory/memory-store.js'
 import { RedisStore } from '../limiter/stores/redis/redis-store.js'
+import { rulesInForce } from '../rules/rule-groups.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
 import type { Component } from './components.js'
 import { needsDatabase } from './database-start.js'
@@ -50,8 +52,8 @@ const EVENTS_WORDS = { true: 'on', false: 'off', blocked: 'of refusals only' } a
 function rulesWords({ useDynamicRules, clock }: Settings, current: CurrentSnapshot): string[] {
   if (!useDynamicRules) return ['static limits only']
   if (current.seenAtMs === undefined) return ['rules and overrides not known yet']
-  const { rules, overrides } = current.lastGood()
-  return [counted(rules.inForce(clock.now()).length, 'rule'), counted(overrides.size, 'override')]
+  const inForce = current.lastGood()
+  return [counted(rulesInForce(inForce, clock.now()).length, 'rule'), counted(inForce.overrides.size, 'override')]
 }
 
 function counted(count: number, noun: string): string {

@@ -21,6 +21,7 @@ import {
   validateLimitName,
   validatePattern,
 } from './field-values.js'
+import { GROUP } from './group.js'
 import { REFUSAL_MESSAGE, REFUSAL_STATUS } from './refusal-answer.js'
 import { ENDS_AT, STARTS_AT } from './validity.js'
 
@@ -59,6 +60,8 @@ export interface RuleEntry {
   /** A moment such as `2030-01-31T12:00:00.000Z`. */
   readonly startsAt: string | null
   readonly endsAt: string | null
+  /** The group, of which the first rule that matches applies; empty for the one without a name. */
+  readonly group: string
   readonly priority: number
 }
 
@@ -178,12 +181,13 @@ export const RULE_FIELDS = {
   },
   startsAt: STARTS_AT,
   endsAt: ENDS_AT,
+  group: GROUP,
   priority: {
     kind: 'integer',
     default: 0,
     parse: integerWithin(-PRIORITY_LIMIT, PRIORITY_LIMIT),
     schema: { minimum: -PRIORITY_LIMIT, maximum: PRIORITY_LIMIT },
-    about: 'Of the rules that match, the one with the highest priority decides.',
+    about: 'Of the rules of a group that match, the one with the highest priority applies.',
     panel: { title: 'Priority', group: 'Limit', input: 'number', column: 'sorted' },
   },
 } as const satisfies Readonly<Record<keyof RuleEntry, Field>>

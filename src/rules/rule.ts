@@ -47,6 +47,8 @@ export interface Rule extends Validity {
   readonly refusal: RefusalAnswer
   /** The bans of clients; null where none is banned. */
   readonly ban: RuleBan | null
+  /** The group; empty for the one without a name. */
+  readonly group: string
   readonly priority: number
   /** Upper-case names, or `['ALL']`. */
   readonly methods: readonly string[]
@@ -68,7 +70,7 @@ export const RULES: Description<typeof RULE_FIELDS, 'name'> = {
   identify: ({ name }) => ({ name }),
   errors: ruleErrors,
   hasExpired: () => false,
-  order: ({ bytewise }) => `priority DESC, ${bytewise('name')}`,
+  order: ({ bytewise }) => `${bytewise('group_name')}, priority DESC, ${bytewise('name')}`,
 }
 
 /**
@@ -117,7 +119,7 @@ export function parseRuleInput(values: Values): Rule {
 function toRule(parsed: Parsed<typeof RULE_FIELDS>): Rule {
   const errors = contradictionsIn(parsed)
   if (Object.keys(errors).length > 0) throw new RuleValidationError(errors)
-  const { name, pathPattern, method, condition, rate, key, algorithm, counts, cost, block, priority } = parsed
+  const { name, pathPattern, method, condition, rate, key, algorithm, counts, cost, block, group, priority } = parsed
   return {
     name,
     pathPattern,
@@ -128,6 +130,7 @@ function toRule(parsed: Parsed<typeof RULE_FIELDS>): Rule {
     block,
     refusal: { statusCode: parsed.refusalStatus, message: parsed.refusalMessage },
     ban: toBan(parsed.banAfter, parsed.banFor),
+    group,
     priority,
     methods: method,
     condition,

@@ -56,6 +56,7 @@ forEachDatabase((provider, open) => {
           isActive: true,
           startsAt: null,
           endsAt: null,
+          group: '',
           priority: 0,
         }
         const after = { ...before, rate: '6/m', isActive: false }
@@ -80,13 +81,24 @@ forEachDatabase((provider, open) => {
           ['refusal_message', `'wait {seconds}'`, 'wait {seconds}'],
           ['ban_after', '3', 3],
           ['ban_for', `'2h'`, '2h'],
+          ['group_name', `'team'`, 'team'],
           ['ends_at', `'2027-01-02 00:00:00${zone}'`, Date.UTC(2027, 0, 2)],
           ['starts_at', 'NULL', null],
         ] as const
         for (const [column, value] of edits) await run(`UPDATE rate_limit_rule SET ${column} = ${value}`)
         const [created, ...updated] = await changes()
         assert.equal(Object(created?.after).startsAt, Date.UTC(2027, 0))
-        const fields = ['counts', 'cost', 'refusalStatus', 'refusalMessage', 'banAfter', 'banFor', 'endsAt', 'startsAt']
+        const fields = [
+          'counts',
+          'cost',
+          'refusalStatus',
+          'refusalMessage',
+          'banAfter',
+          'banFor',
+          'group',
+          'endsAt',
+          'startsAt',
+        ]
         assert.deepEqual(
           updated.map(({ after }, index) => Object(after)[fields[index] ?? '']),
           edits.map(([, , value]) => value),

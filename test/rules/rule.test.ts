@@ -21,6 +21,7 @@ const ROW = {
   banFor: '',
   startsAt: null,
   endsAt: Date.UTC(2030, 0),
+  group: 'team',
   priority: 3,
 }
 
@@ -104,6 +105,15 @@ const WRONG: readonly (readonly [field: string, value: unknown, message: RegExp]
   ['banFor', '367d', /is not a valid duration/],
   ['banFor', '1month', /is not a valid duration/],
   ['banFor', 7_200, /must be a text/],
+  [
+    'group',
+    'Team A',
+    /^"Team A" is not a valid group: give at most 30 of a-z, 0-9, - and _, not beginning with a digit, or an empty text for/,
+  ],
+  ['group', '2nd', /^"2nd" is not a valid group/],
+  ['group', 'x'.repeat(31), /is not a valid group: give at most 30/],
+  ['group', 'a\n', /is not a valid group/],
+  ['group', null, /must be a text/],
   ['priority', 1.5, /integer/],
   ['priority', 2_147_483_648, /integer/],
   ['priority', '5', /integer/],
@@ -217,6 +227,7 @@ describe('a rule', () => {
       block: false,
       refusal: { statusCode: 503, message: 'wait' },
       ban: null,
+      group: 'team',
       priority: 3,
       methods: ['GET'],
       startsAtMs: null,

@@ -10,8 +10,8 @@ export interface ClientWriteOptions extends WriteOptions {
 
 /** Newest first. */
 const EVENT_ORDER = [{ timestamp: 'desc' as const }, { id: 'desc' as const }]
-/** The order in which rules are matched. */
-const RULE_ORDER = [{ priority: 'desc' as const }, { name: 'asc' as const }]
+/** By group, in each in the order in which rules are tried. */
+const RULE_ORDER = [{ group: 'asc' as const }, { priority: 'desc' as const }, { name: 'asc' as const }]
 
 /** Returns the arguments of a list, which has an order of its own where none is given. */
 function inOrder<Args extends { orderBy?: unknown }>(args: Args, orderBy: Args['orderBy']): Args {

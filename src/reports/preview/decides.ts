@@ -14,10 +14,12 @@ export type Decides = ReplayDependencies['decides']
 
 const UNKNOWN = new Error('The log does not have it')
 
-/** Creates a function that returns whether the rule, put among the active ones, is the first for a request. */
+/** Creates a function that returns whether the rule, put among the active ones, is the first of its group for a request. */
 export async function createDecides(router: PathOptions, rule: Rule, active: readonly Rule[]): Promise<Decides> {
-  // Rules after the candidate cannot take a request from it, and need not be compiled.
-  const others = active.filter((other) => other.name !== rule.name && precedes(other, rule))
+  // Rules after the candidate, and those of other groups, cannot take a request from it, and need not be compiled.
+  const others = active.filter(
+    (other) => other.name !== rule.name && other.group === rule.group && precedes(other, rule),
+  )
   const before = await RuleSet.compile(others, router)
   const candidateSet = new RuleSet([rule], router)
   return function* decides(event, path, method) {
@@ -60,7 +62,7 @@ function conditionHolds({ condition }: Rule, facts: LoggedFacts): DecidesVerdict
   }
 }
 
-/** Returns whether `a` comes before `b` in a rule set. */
+/** Returns whether `a` comes before `b` in the rule set of their group. */
 function precedes(a: Rule, b: Rule): boolean {
   return a.priority > b.priority || (a.priority === b.priority && a.name < b.name)
 }

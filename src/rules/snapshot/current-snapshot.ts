@@ -6,8 +6,8 @@ import { LoadLog, type LoadLogOptions, type RecordedChange, type RejectedRow } f
 import { OverrideReader } from '../overrides/override-reader.js'
 import { OverrideSet } from '../overrides/override-set.js'
 import type { PathOptions } from '../patterns/path-patterns.js'
+import { compileGroups, noRules, type RuleGroups } from '../rule-groups.js'
 import { type LoadedRules, RuleReader } from '../rule-repository.js'
-import { RuleSet } from '../rule-set.js'
 
 /** The longest wait of a write until it is in force, in milliseconds: 100,000 overrides may take seconds. */
 const SWAP_TIMEOUT_MS = 60_000
@@ -111,8 +111,7 @@ export class CurrentSnapshot {
 }
 
 /** The rules and overrides in force at one moment. Immutable: a change creates a new one. */
-export interface Snapshot {
-  readonly rules: RuleSet
+export interface Snapshot extends RuleGroups {
   readonly overrides: OverrideSet
   /** The rows that are left out. */
   readonly rejected: readonly RejectedRow[]
@@ -149,7 +148,7 @@ export class SnapshotReader {
     const { database, router } = options
     this.#options = options
     this.#overrides = new OverrideReader(database.dialect, router)
-    this.snapshot = { rules: new RuleSet([], router), overrides: OverrideSet.empty(router), rejected: [] }
+    this.snapshot = { ...noRules(router), overrides: OverrideSet.empty(router), rejected: [] }
   }
 
   /**
@@ -196,10 +195,9 @@ export class SnapshotReader {
     const loaded = await this.#ruleReader.apply()
     const previous = this.snapshot
     if (loaded !== this.#rules || overrides !== previous.overrides) {
-      const rules =
-        loaded === this.#rules ? previous.rules : await RuleSet.compile(loaded.rules, router, previous.rules)
+      const groups = loaded === this.#rules ? previous : await compileGroups(loaded.rules, router, previous)
       this.#rules = loaded
-      this.snapshot = { rules, overrides, rejected: [...loaded.rejected, ...this.#overrides.rejected()] }
+      this.snapshot = { ...groups, overrides, rejected: [...loaded.rejected, ...this.#overrides.rejected()] }
     }
     return revision
   }

@@ -96,6 +96,7 @@ forEachDatabase((provider, open) => {
           isActive: true,
           startsAt: null,
           endsAt: null,
+          group: '',
           priority: 0,
         })
         assert.equal(typeof id, 'number')

@@ -51,6 +51,7 @@ const ruleSets = fc.uniqueArray(
       isActive: fc.boolean(),
       startsAt: fc.option(moments('2000-01-01', '2029-12-31')),
       endsAt: fc.option(moments('2030-01-01', '9999-01-01')),
+      group: fc.constantFrom('', 'organisation', 'team_2'),
       priority: fc.integer({ min: -2_147_483_647, max: 2_147_483_647 }),
     })
     .map((rule) =>
@@ -125,6 +126,7 @@ forEachDatabase((provider, open) => {
         isActive: false,
         startsAt: null,
         endsAt: '2030-01-01T00:00:00.000Z',
+        group: '',
         priority: 10,
       })
       assert.deepEqual(document.overrides, [

@@ -56,6 +56,7 @@ describe('the document of an export', () => {
         isActive: true,
         startsAt: null,
         endsAt: '2030-01-01T00:00:00.000Z',
+        group: '',
         priority: 0,
       },
     ])

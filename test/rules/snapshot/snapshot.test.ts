@@ -116,6 +116,34 @@ forEachDatabase((provider, open) => {
     assert.equal(reader.snapshot.rejected.length, 0)
   })
 
+  test('rules are split by group: in each by priority and name, the groups by name', async (t) => {
+    const { client, reader } = await openRows(t)
+    const data = { pathPattern: '^/', rate: '10/m' }
+    const split = async () => {
+      const { rules, groups } = await reader.load()
+      return [rules, ...groups].map((set) => set.rules.map(({ group, name }) => `${group}:${name}`))
+    }
+    const unnamed = [':rule-0', ':rule-1', ':rule-2']
+    const withoutGroups = (await reader.load()).groups
+    assert.deepEqual(await split(), [unnamed])
+    await client.rateLimitRule.createMany({
+      data: [
+        { ...data, name: 'user', group: 'user', key: 'user' },
+        { ...data, name: 'b', group: 'org' },
+        { ...data, name: 'a', group: 'org', priority: -1 },
+      ],
+    })
+    assert.deepEqual(await split(), [unnamed, ['org:b', 'org:a'], ['user:user']])
+    const { groups, needUsers } = await reader.load()
+    assert.deepEqual([groups[0]?.match('/', 'GET', 0)?.name, needUsers], ['b', true])
+    await client.rateLimitRule.update({ where: { name: 'b' }, data: { group: 'user', priority: 1 } })
+    assert.deepEqual(await split(), [unnamed, ['org:a'], ['user:b', 'user:user']])
+    await client.rateLimitRule.updateMany({ where: { group: { not: '' } }, data: { isActive: false } })
+    assert.deepEqual(await split(), [unnamed])
+    const after = await reader.load()
+    assert.deepEqual([after.groups === withoutGroups, after.needUsers], [true, false])
+  })
+
   /** Rules and overrides that all have the same limit, and what changes the limit of them all. */
   async function openRows(t: TestContext, count = 3) {
     const { client, database, close } = await open()

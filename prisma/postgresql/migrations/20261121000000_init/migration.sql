@@ -56,6 +56,7 @@ CREATE TABLE "rate_limit_rule" (
     "cost" INTEGER NOT NULL DEFAULT 1,
     "counts" VARCHAR(255) NOT NULL DEFAULT 'requests',
     "ends_at" TIMESTAMPTZ(3),
+    "group_name" VARCHAR(30) NOT NULL DEFAULT '',
     "refusal_message" VARCHAR(500) NOT NULL DEFAULT '',
     "refusal_status" INTEGER NOT NULL DEFAULT 429,
     "starts_at" TIMESTAMPTZ(3),
@@ -448,6 +449,7 @@ CREATE FUNCTION "rate_limit_rule_json"(entry JSONB) RETURNS TEXT LANGUAGE sql ST
         'isActive', entry -> 'is_active',
         'startsAt', round(extract(epoch FROM (entry ->> 'starts_at')::timestamptz) * 1000)::bigint,
         'endsAt', round(extract(epoch FROM (entry ->> 'ends_at')::timestamptz) * 1000)::bigint,
+        'group', entry -> 'group_name',
         'priority', entry -> 'priority'
     )::text
 $$;

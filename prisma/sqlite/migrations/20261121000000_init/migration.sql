@@ -50,7 +50,8 @@ CREATE TABLE "rate_limit_rule" (
     "refusal_message" TEXT NOT NULL DEFAULT '',
     "refusal_status" INTEGER NOT NULL DEFAULT 429,
     "starts_at" DATETIME,
-    "condition" TEXT NOT NULL DEFAULT ''
+    "condition" TEXT NOT NULL DEFAULT '',
+    "group_name" TEXT NOT NULL DEFAULT ''
 );
 
 -- CreateTable
@@ -280,6 +281,7 @@ BEGIN
             'isActive', json(CASE WHEN NEW."is_active" THEN 'true' ELSE 'false' END),
             'startsAt', CASE typeof(NEW."starts_at") WHEN 'text' THEN CAST(ROUND((julianday(NEW."starts_at") - 2440587.5) * 86400000) AS INTEGER) ELSE NEW."starts_at" END,
             'endsAt', CASE typeof(NEW."ends_at") WHEN 'text' THEN CAST(ROUND((julianday(NEW."ends_at") - 2440587.5) * 86400000) AS INTEGER) ELSE NEW."ends_at" END,
+            'group', NEW."group_name",
             'priority', NEW."priority"
         )
     );
@@ -304,6 +306,7 @@ WHEN OLD."name" IS NOT NEW."name"
     OR OLD."is_active" IS NOT NEW."is_active"
     OR CASE typeof(OLD."starts_at") WHEN 'text' THEN CAST(ROUND((julianday(OLD."starts_at") - 2440587.5) * 86400000) AS INTEGER) ELSE OLD."starts_at" END IS NOT CASE typeof(NEW."starts_at") WHEN 'text' THEN CAST(ROUND((julianday(NEW."starts_at") - 2440587.5) * 86400000) AS INTEGER) ELSE NEW."starts_at" END
     OR CASE typeof(OLD."ends_at") WHEN 'text' THEN CAST(ROUND((julianday(OLD."ends_at") - 2440587.5) * 86400000) AS INTEGER) ELSE OLD."ends_at" END IS NOT CASE typeof(NEW."ends_at") WHEN 'text' THEN CAST(ROUND((julianday(NEW."ends_at") - 2440587.5) * 86400000) AS INTEGER) ELSE NEW."ends_at" END
+    OR OLD."group_name" IS NOT NEW."group_name"
     OR OLD."priority" IS NOT NEW."priority"
 BEGIN
     INSERT INTO "rate_limit_change" ("actor", "source", "action_id", "entity", "row_id", "name", "action", "before", "after")
@@ -331,6 +334,7 @@ BEGIN
             'isActive', json(CASE WHEN OLD."is_active" THEN 'true' ELSE 'false' END),
             'startsAt', CASE typeof(OLD."starts_at") WHEN 'text' THEN CAST(ROUND((julianday(OLD."starts_at") - 2440587.5) * 86400000) AS INTEGER) ELSE OLD."starts_at" END,
             'endsAt', CASE typeof(OLD."ends_at") WHEN 'text' THEN CAST(ROUND((julianday(OLD."ends_at") - 2440587.5) * 86400000) AS INTEGER) ELSE OLD."ends_at" END,
+            'group', OLD."group_name",
             'priority', OLD."priority"
         ),
         json_object(
@@ -352,6 +356,7 @@ BEGIN
             'isActive', json(CASE WHEN NEW."is_active" THEN 'true' ELSE 'false' END),
             'startsAt', CASE typeof(NEW."starts_at") WHEN 'text' THEN CAST(ROUND((julianday(NEW."starts_at") - 2440587.5) * 86400000) AS INTEGER) ELSE NEW."starts_at" END,
             'endsAt', CASE typeof(NEW."ends_at") WHEN 'text' THEN CAST(ROUND((julianday(NEW."ends_at") - 2440587.5) * 86400000) AS INTEGER) ELSE NEW."ends_at" END,
+            'group', NEW."group_name",
             'priority', NEW."priority"
         )
     );
@@ -384,6 +389,7 @@ BEGIN
             'isActive', json(CASE WHEN OLD."is_active" THEN 'true' ELSE 'false' END),
             'startsAt', CASE typeof(OLD."starts_at") WHEN 'text' THEN CAST(ROUND((julianday(OLD."starts_at") - 2440587.5) * 86400000) AS INTEGER) ELSE OLD."starts_at" END,
             'endsAt', CASE typeof(OLD."ends_at") WHEN 'text' THEN CAST(ROUND((julianday(OLD."ends_at") - 2440587.5) * 86400000) AS INTEGER) ELSE OLD."ends_at" END,
+            'group', OLD."group_name",
             'priority', OLD."priority"
         ),
         NULL

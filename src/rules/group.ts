@@ -1,0 +1,36 @@
+/** The groups of rules: of each, the first rule that matches a request applies. */
+
+import { asText } from '../ground/storable.js'
+import type { Field } from './description.js'
+
+/** The most groups, the one without a name among them: a request has a limit of each. */
+export const MAX_GROUPS = 8
+const MAX_LENGTH = 30
+const NAME = /^(?:[a-z_-][a-z0-9_-]{0,29})?$/
+
+/** The group of a rule; empty for the one without a name. */
+export const GROUP = {
+  kind: 'text',
+  default: '',
+  parse: validateGroup,
+  tidy: (typed) => typed.trim().toLowerCase(),
+  guess: (typed) =>
+    typed
+      .toLowerCase()
+      .replace(/[^a-z0-9_-]+/g, '-')
+      .replace(/^[-0-9]+|-+$/g, '')
+      .slice(0, MAX_LENGTH),
+  schema: { maxLength: MAX_LENGTH, pattern: NAME.source },
+  about:
+    'Of each group the first rule that matches applies, and a request has to pass all of them. Empty: the rule replaces the default limit.',
+  help: `Empty: the rule applies instead of the default limit. With a name, such as organisation: a further limit, beside those of other groups. Of each group the first rule that matches applies. At most ${MAX_GROUPS} groups, the one without a name among them.`,
+  panel: { title: 'Group', group: 'Limit', input: 'text', example: 'organisation', searched: true },
+} as const satisfies Field
+
+function validateGroup(value: unknown): string {
+  const group = asText(value)
+  if (NAME.test(group)) return group
+  throw new Error(
+    `${JSON.stringify(group)} is not a valid group: give at most ${MAX_LENGTH} of a-z, 0-9, - and _, not beginning with a digit, or an empty text for the group without a name`,
+  )
+}
