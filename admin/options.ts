@@ -31,7 +31,9 @@ export function validateAdminOptions(options: AdminOptions): string {
     )
   }
   if (actor !== undefined && typeof actor !== 'function') {
-    throw new InvalidSettingError('Option "actor" is no function: give one of the request that answers a name')
+    throw new InvalidSettingError(
+      'Option "actor" is not a function: give one that takes the request and returns a name',
+    )
   }
   if (staff !== undefined && actor !== undefined) {
     throw new InvalidSettingError('Options "staff" and "actor" are both given: the accounts of "staff" are the actors')

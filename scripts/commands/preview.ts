@@ -53,7 +53,7 @@ export async function run(options: PreviewOptions, context: CommandContext): Pro
 async function readRule(file: string, context: CommandContext): Promise<RuleCandidate> {
   const rule = await readJson(file, context)
   if (typeof rule !== 'object' || rule === null || Array.isArray(rule)) {
-    throw new Error(`${inputName(file)} is no rule: give an object such as { "name": "api", … }`)
+    throw new Error(`${inputName(file)} is not a rule: give an object such as { "name": "api", … }`)
   }
   // The preview checks every field.
   return rule as RuleCandidate

@@ -22,7 +22,7 @@ export function explainListenError(error: unknown, { port, host }: ListenAddress
   if (code === 'EADDRINUSE') return new Error(`Port ${port} of ${host} is in use: stop the other server, or set PORT`)
   if (code === 'EACCES') return new Error(`Port ${port} is not open to this user: set PORT to 1024 or more`)
   if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
-    return new Error(`HOST is ${host}, which is no address of this machine: give 127.0.0.1, or 0.0.0.0 for all`)
+    return new Error(`HOST is ${host}, which is not an address of this machine: give 127.0.0.1, or 0.0.0.0 for all`)
   }
   return error
 }

@@ -62,7 +62,7 @@ export function parseNetwork(text: string): ParsedNetwork {
   const least = before === 0 ? 0 : 1
   if (bits < least || bits > most) {
     throw new Error(
-      `${JSON.stringify(text)} is no network such as 10.0.0.0/8: the bits after / are ${before + least} to ${before + most}`,
+      `${JSON.stringify(text)} is not a valid network: give one such as 10.0.0.0/8, with ${before + least} to ${before + most} after the slash`,
     )
   }
   return { family, address: ip.toString(), bits }

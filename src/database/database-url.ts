@@ -23,7 +23,7 @@ export function validateDatabaseUrl(url: string, setting = 'database'): void {
   if (/^postgres(?:ql)?:\/\//.test(url)) {
     if (serverUrl(url) !== undefined) return
     throw new InvalidSettingError(
-      `Setting "${setting}" is ${quotedScheme(url)}, which is no URL: check the port, and percent-encode # / ? % @ in the name, the password and what follows the host`,
+      `Setting "${setting}" is ${quotedScheme(url)}, which is not a valid URL: check the port, and percent-encode # / ? % @ in the name, the password and what follows the host`,
     )
   }
   if (!/^file:./.test(url) || /^file:(?::memory:|\/\/[^/])/.test(url)) {

@@ -65,7 +65,7 @@ async function finishedMigrations(dialect: Dialect, query: Query): Promise<Set<s
   const failed = ledger.find(({ finished }) => finished === 0)
   if (failed !== undefined) {
     throw new Error(
-      `Migration ${failed.name} was started by another tool and did not finish: mend the tables, then settle its row in _prisma_migrations with "prisma migrate resolve"`,
+      `Migration ${failed.name} was started by another tool and did not finish: repair the tables, then settle its row in _prisma_migrations with "prisma migrate resolve"`,
     )
   }
   return new Set(ledger.map(({ name }) => name))

@@ -100,7 +100,7 @@ export function validateSettings(table: AnyTable, options: object, called: (name
     const setting = Object.hasOwn(table, name) ? table[name] : undefined
     if (setting === undefined) {
       const names = Object.keys(table).join(', ')
-      throw new InvalidSettingError(`Setting "${called(name)}" does not exist: known are ${names}`)
+      throw new InvalidSettingError(`Setting "${called(name)}" does not exist: give one of ${names}`)
     }
     if (value !== undefined && (types.isPromise(value) || !setting.accepts(value))) {
       const shownValue = setting.isSecret ? 'not as it has to be' : shown(value)

@@ -36,7 +36,7 @@ function validateAnswer(setting: string, answer: unknown): number {
   if (!isThenable(answer)) return validateCost(setting, answer)
   // The promise may reject later, when no code awaits it.
   Promise.resolve(answer).catch(() => undefined)
-  throw new InvalidSettingError(`Setting "${setting}" answers a promise: give a function that is not async`)
+  throw new InvalidSettingError(`Setting "${setting}" returns a promise: give a function that is not async`)
 }
 
 /** Creates the function that returns a request's cost. A host's function that fails is logged once, and costs 1. */

@@ -110,7 +110,7 @@ export function createLateUserWarning(findUser: UserFunction | undefined, log: F
       else {
         stop()
         log.warn(
-          'Rate limits by user count users by IP address: the user has no "id". Let the option "user" answer it, such as user: (request) => request.user?.sub',
+          'Rate limits by user count users by IP address: the user has no "id". Let the option "user" return one, such as user: (request) => request.user?.sub',
         )
       }
       return id

@@ -50,7 +50,7 @@ export interface Rate extends Window {
  * @throws InvalidRateError, which quotes the part that was not understood and names the accepted forms
  */
 export function parseRate(rate: string): Rate {
-  if (typeof rate !== 'string') throw invalid(String(rate), 'is no text')
+  if (typeof rate !== 'string') throw invalid(String(rate), 'is not a text')
   if (rate.length > MAX_RATE_LENGTH) throw invalid(rate, `has more than ${MAX_RATE_LENGTH} characters`)
   if (!rate.includes(',')) {
     const window = parseWindow(rate, rate)

@@ -83,7 +83,7 @@ export async function readRows(file: SpoolFile): Promise<SpooledRows> {
     else runs.push({ writer, first: first + index, rows: [row] })
   }
   const unreadable = Math.max(count - lines.length, 0) + broken.length / 2
-  const why = Buffer.isBuffer(text) ? 'is no row' : errorMessage(text)
+  const why = Buffer.isBuffer(text) ? 'is not a row' : errorMessage(text)
   return {
     runs,
     unreadable,

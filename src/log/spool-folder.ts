@@ -107,7 +107,7 @@ function requireOwnership(folder: string): void {
     const found = lstatSync(join(folder, name), { throwIfNoEntry: false })
     // Another process may have deleted it meanwhile.
     if (found === undefined || (found.isFile() && found.nlink <= 1 && isOwned(found))) continue
-    throw refusal(`where ${name} is no file of this user alone: look who made it, and delete it`)
+    throw refusal(`where ${name} is not a file that belongs to this user alone: find out who made it, then delete it`)
   }
 }
 

@@ -89,7 +89,7 @@ export class Components {
     }
     if (unclosed.size > 0) {
       const names = [...unclosed].join(', ')
-      this.#log.warn(`Rate limit: what did not close within ${CLOSE_MS / 1_000} seconds is given up: ${names}`)
+      this.#log.warn(`Rate limit: not closed within ${CLOSE_MS / 1_000} seconds, and given up: ${names}`)
     }
     if (failures.length > 0) throw failures[0]
   }

@@ -92,7 +92,7 @@ async function isSettled(database: Database, report: (fault: Error) => void, log
 function warnOfExposure(path: string, log: OutageLog): void {
   const folder = dirname(path)
   if (isOpenToAll(folder)) {
-    const what = `all users of this machine may put another file in the place of ${path}, which is then used`
+    const what = `every user of this machine can replace ${path} by another file, which this server would then use`
     log.warn({}, `Rate limit database: ${what}: run chmod o-w '${folder}'`)
   }
   const exposed = exposedFiles(path)

@@ -252,7 +252,7 @@ test('without tokens and authorize every request is refused; wrong options fail 
   for (const [api, message] of [
     [{ token: true }, /"token" of apiPlugin is unknown: it takes tokens, authorize/],
     [{ tokens: 'yes' }, /"tokens" of apiPlugin is yes: give true or false/],
-    [{ authorize: 'admin' }, /"authorize" is no function/],
+    [{ authorize: 'admin' }, /"authorize" is not a function/],
     [{ prefix: '' }, /has no prefix/],
   ] as const) {
     // Hosts in JavaScript give what they like.

@@ -421,7 +421,7 @@ forEachDatabase((provider) => {
 
   test('staff without a name, and viewers, are offered no action and refused every one', async (t) => {
     const viewers: [DashboardOptions, RegExp][] = [
-      [{ isStaff: () => true }, /isStaff has to answer { actor, role } instead of true/],
+      [{ isStaff: () => true }, /isStaff must return { actor, role } instead of true/],
       [
         { isStaff: () => ({ actor: 'eve', role: 'viewer' }) },
         /The role viewer may not create, change, end and import overrides.*takes the role operator/,

@@ -56,7 +56,7 @@ test('parts that never close do not keep others from closing, and are named in t
   assert.deepEqual(closed, ['fourth', 'third', 'second', 'first', 'database'])
   assert.deepEqual(
     log.map(({ msg }) => msg),
-    ['Rate limit: what did not close within 3 seconds is given up: fourth, second, database'],
+    ['Rate limit: not closed within 3 seconds, and given up: fourth, second, database'],
   )
 })
 

@@ -146,7 +146,7 @@ test('a route that was declared before the plugin does not have its limit, which
     log.map(({ level, msg }) => [level, msg]),
     ['/early', '/skipped', '/wrong'].map((url) => [
       WARN,
-      `Rate limit: the limit of GET ${url} does not hold, since the route was declared before rateLimitPlugin: register the plugin first and await it, or declare the route in app.after()`,
+      `Rate limit: the limit of GET ${url} has no effect, since the route was declared before rateLimitPlugin: register the plugin first and await it, or declare the route in app.after()`,
     ]),
   )
 })

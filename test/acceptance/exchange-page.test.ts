@@ -116,7 +116,7 @@ forEachDatabase((provider) => {
     assert.doesNotMatch(wrong.text, /<b>\u202e|<\/textarea><b>/)
     for (const [document, message] of [
       ['', /There is no document/],
-      ['{"version": 1,\n oops', /The document is no JSON: [\s\S]*oops/],
+      ['{"version": 1,\n oops', /The document is not valid JSON: [\s\S]*oops/],
       ['[1]', /must be an object/],
     ] as const) {
       const refused = await page.submit({ document, do: 'import' })
@@ -159,7 +159,7 @@ forEachDatabase((provider) => {
     }
     const { request } = await startWithStaff(t, provider, { isStaff: () => true })
     const { text } = await request(DASHBOARD + PAGE)
-    assert.match(text, /export\.json[\s\S]*has to answer <code>\{ actor, role \}/)
+    assert.match(text, /export\.json[\s\S]*must return <code>\{ actor, role \}/)
     assert.doesNotMatch(text, /<textarea/)
   })
 

@@ -273,7 +273,7 @@ const WRONG: readonly [options: object, message: RegExp][] = [
   [{ rate: '5/m', allowList: ['10.0.0.0/40'] }, /"limit.allowList" has a wrong entry: .*10\.0\.0\.0\/40/],
   [{ rate: '5/m', name: 'override' }, /"limit.name" is "override": "override" is reserved: give another name than/],
   [{ rate: '5/m', name: '/auth/' }, /"limit.name" is "\/auth\/": must not begin with "\/"/],
-  [{ rate: '5/m', max: 5 }, /"limit.max" does not exist: known are rate, key/],
+  [{ rate: '5/m', max: 5 }, /"limit.max" does not exist: give one of rate, key/],
 ]
 for (const [options, message] of WRONG) {
   test(`limit(${JSON.stringify(options)}) is refused where it is written`, async (t) => {
@@ -372,7 +372,7 @@ test('an async cost is logged, costs 1, and takes nothing down when it rejects',
     },
   })
   assert.deepEqual(await statuses(3, '/'), [200, 200, 429])
-  assert.match(log[0]?.msg ?? '', /"limit.cost" answers a promise/)
+  assert.match(log[0]?.msg ?? '', /"limit.cost" returns a promise/)
 })
 
 test('registering the plugin again in a scope of the app is refused: requests would count twice', async () => {

@@ -169,7 +169,7 @@ test('the password of a database or a Redis URL is in no message', async (t) => 
   }
   const backend = 'rediss://host/?password=hunter2'
   const complaint = await complaintOf(t, { middleware: { backend: backend as 'redis' } })
-  assert.match(complaint, /backend" is "rediss:\/\/…, which is no backend/)
+  assert.match(complaint, /backend" is "rediss:\/\/…, which is not a valid backend/)
 })
 
 test('a folder of events is a path, and no URL', async (t) => {

@@ -128,7 +128,7 @@ describe('a SQLite file', { skip: process.platform === 'win32' && 'modes mean no
       [
         0o777,
         [
-          `Rate limit database: all users of this machine may put another file in the place of ${path}, which is then used: run chmod o-w '${folder}'`,
+          `Rate limit database: every user of this machine can replace ${path} by another file, which this server would then use: run chmod o-w '${folder}'`,
         ],
       ],
     ] as const) {

@@ -74,7 +74,7 @@ forEachDatabase((provider) => {
     const { request } = await startWithStaff(t, provider, { isStaff: () => true })
     const { status, text } = await request(`${DASHBOARD}tokens.html`)
     assert.equal(status, 200)
-    assert.match(text, /has to answer <code>\{ actor, role \}/)
+    assert.match(text, /must return <code>\{ actor, role \}/)
     assert.doesNotMatch(text, /Create token/)
   })
 

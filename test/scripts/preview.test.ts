@@ -118,10 +118,10 @@ describe('ratelimit preview', () => {
   test('what cannot be read is one line, and status 1', async () => {
     const noJson = await preview(['--file', '-'], '{"name": ')
     assert.equal(noJson.status, 1)
-    assert.match(noJson.stderr, /^ratelimit preview: standard input is no JSON: .*\n$/)
+    assert.match(noJson.stderr, /^ratelimit preview: standard input is not valid JSON: .*\n$/)
     const nothing = await preview(['--file', '-'], 'null')
     assert.equal(nothing.status, 1)
-    assert.match(nothing.stderr, /^ratelimit preview: standard input is no rule: give an object .*\n$/)
+    assert.match(nothing.stderr, /^ratelimit preview: standard input is not a rule: give an object .*\n$/)
     const noFile = await preview(['--file', '/nowhere/rule.json'])
     assert.equal(noFile.status, 1)
     assert.match(noFile.stderr, /^ratelimit preview: ENOENT.*\/nowhere\/rule\.json.*\n$/)

@@ -137,8 +137,8 @@ describe('ratelimit rules', () => {
 
   for (const [args, input, complaint] of [
     [['import', '/nowhere/missing.json'], '', /^ratelimit rules import: ENOENT: .*missing\.json.*\n$/],
-    [['import', '-'], '{"version": 1, ', /^ratelimit rules import: standard input is no JSON: .*\n$/],
-    [['import', '-'], '', /^ratelimit rules import: standard input is no JSON: .*\n$/],
+    [['import', '-'], '{"version": 1, ', /^ratelimit rules import: standard input is not valid JSON: .*\n$/],
+    [['import', '-'], '', /^ratelimit rules import: standard input is not valid JSON: .*\n$/],
   ] as const) {
     test(`${args.join(' ')} fails with ${JSON.stringify(input)}`, async () => {
       const { status, stdout, stderr } = await rules(args, input)

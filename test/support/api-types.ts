@@ -499,7 +499,7 @@ export interface components {
             /** @description Who did it; empty where that is not known. */
             actor: string;
             /**
-             * @description The door that it came through.
+             * @description Where it came from.
              * @enum {unknown}
              */
             source: "client" | "sql" | "panel" | "dashboard" | "api" | "ban" | "import";
@@ -589,7 +589,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -798,7 +798,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -825,7 +825,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The body is no JSON. */
+            /** @description The body is not JSON. */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -895,7 +895,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1085,7 +1085,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1130,7 +1130,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The body is no JSON. */
+            /** @description The body is not JSON. */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -1199,7 +1199,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1396,7 +1396,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1441,7 +1441,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The body is no JSON. */
+            /** @description The body is not JSON. */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -1517,7 +1517,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1618,7 +1618,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1645,7 +1645,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The body is no JSON. */
+            /** @description The body is not JSON. */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -1715,7 +1715,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1793,7 +1793,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1925,7 +1925,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -1970,7 +1970,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The body is no JSON. */
+            /** @description The body is not JSON. */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -2009,7 +2009,7 @@ export interface operations {
                 /** @description Of the rule, or of the client of an override: now, or ever. */
                 name?: string;
                 entity?: "rule" | "override";
-                /** @description The door that it came through. */
+                /** @description Where it came from. */
                 source?: "client" | "sql" | "panel" | "dashboard" | "api" | "ban" | "import";
                 /** @description Who did it: the whole name. */
                 actor?: string;
@@ -2051,7 +2051,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2117,7 +2117,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2197,7 +2197,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2434,7 +2434,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2461,7 +2461,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The body is no JSON. */
+            /** @description The body is not JSON. */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -2572,7 +2572,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2656,7 +2656,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2735,7 +2735,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2815,7 +2815,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -2919,7 +2919,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3009,7 +3009,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3159,7 +3159,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3246,7 +3246,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3335,7 +3335,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3428,7 +3428,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3455,7 +3455,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The body is no JSON. */
+            /** @description The body is not JSON. */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -3527,7 +3527,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;
@@ -3554,7 +3554,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The body is no JSON. */
+            /** @description The body is not JSON. */
             415: {
                 headers: {
                     [name: string]: unknown;
@@ -3647,7 +3647,7 @@ export interface operations {
                     "application/problem+json": components["schemas"]["Problem"];
                 };
             };
-            /** @description The role is too small. */
+            /** @description The role does not permit this. */
             403: {
                 headers: {
                     [name: string]: unknown;

@@ -14,7 +14,7 @@ export async function readJson(file: string, { stdin }: CommandContext): Promise
   try {
     return JSON.parse(new TextDecoder(detectEncoding(bytes), { fatal: true }).decode(bytes))
   } catch (error) {
-    throw new Error(`${inputName(file)} is no JSON: ${errorMessage(error)}`)
+    throw new Error(`${inputName(file)} is not valid JSON: ${errorMessage(error)}`)
   }
 }
 

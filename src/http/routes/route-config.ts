@@ -145,7 +145,7 @@ export class RouteCosts implements RequestCosts {
     let cost: CostFunction = costOne
     if (isConfigLimit(config)) {
       log.warn(
-        `Rate limit: the limit of ${route} does not hold, since the route was declared before rateLimitPlugin: register the plugin first and await it, or declare the route in app.after()`,
+        `Rate limit: the limit of ${route} has no effect, since the route was declared before rateLimitPlugin: register the plugin first and await it, or declare the route in app.after()`,
       )
     } else {
       try {

@@ -68,7 +68,7 @@ export const ALERT_SETTINGS = {
     isSecret: true,
     parse: ensure(
       (url: string) => webhookUrl(url) !== undefined,
-      'is no URL: give one of http or https; percent-encode # / ? % @ in a name and a password',
+      'is not a valid URL: give one of http or https; percent-encode # / ? % @ in a name and a password',
     ),
   },
   alertWebhookSecret: {
@@ -111,7 +111,7 @@ export const ALERT_SETTINGS = {
     isSecret: true,
     parse: ensure(
       isSmtpUrl,
-      'is no URL of a mail server: give one such as smtps://user:password@mail.example.com; percent-encode # / ? % @ in the name and the password',
+      'is not a valid URL of a mail server: give one such as smtps://user:password@mail.example.com; percent-encode # / ? % @ in the name and the password',
     ),
   },
   mailer: {
@@ -198,7 +198,7 @@ function parseSecrets(secrets: string | string[], called: string): Buffer[] {
     const key = parseWebhookSecret(secret)
     if (key !== undefined) return key
     throw new InvalidSettingError(
-      `Setting "${called}" is no secret of Standard Webhooks: give whsec_ and what "openssl rand -base64 32" prints`,
+      `Setting "${called}" is not a valid secret of Standard Webhooks: give whsec_ and what "openssl rand -base64 32" prints`,
     )
   })
 }

@@ -29,7 +29,8 @@ type Answer = { readonly status: number } | { readonly failure: 'late' | 'privat
 export function createWebhookChannel(options: WebhookOptions, clock: Clock, times: AlertTimes): AlertChannel {
   async function send(message: AlertMessage | FactsMessage): Promise<Delivery> {
     const url = webhookUrl(options.url)
-    if (url === undefined) return { delivered: false, error: 'its address is no URL: give one of http or https' }
+    if (url === undefined)
+      return { delivered: false, error: 'its address is not a valid URL: give one of http or https' }
     if (options.blockPrivateNetworks && isPrivateHost(url.hostname)) {
       return { delivered: false, error: new PrivateNetworkError().message }
     }

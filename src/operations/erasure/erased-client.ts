@@ -158,7 +158,7 @@ export class ErasedClient {
 
 function noClient(text: string): Error {
   return new InvalidSettingError(
-    `Option "client" is ${JSON.stringify(text)}, which is no single client: give ip:203.0.113.7, user:<id>, or a client as the reports spell it`,
+    `Option "client" is ${JSON.stringify(text)}, which is not a single client: give ip:203.0.113.7, user:<id>, or a client as the reports spell it`,
   )
 }
 

@@ -211,7 +211,7 @@ function validateBackend(backend: string | Store, called: string): 'database' | 
     return backend
   }
   throw new InvalidSettingError(
-    `Setting "${called}" is ${shown(backend)}, which is no backend: give database, memory, redis, or a Store`,
+    `Setting "${called}" is ${shown(backend)}, which is not a valid backend: give database, memory, redis, or a Store`,
   )
 }
 

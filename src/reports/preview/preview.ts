@@ -192,5 +192,7 @@ export function parseCandidate(candidate: RuleCandidate): Rule {
 function strangeFields(values: Values): FieldErrors {
   const fields = Object.keys(RULES.fields)
   const strange = Object.keys(values).filter((field) => !fields.includes(field) && !OF_A_ROW.includes(field))
-  return Object.fromEntries(strange.map((field) => [field, `is no field of a rule: known are ${fields.join(', ')}`]))
+  return Object.fromEntries(
+    strange.map((field) => [field, `is not a field of a rule: the fields are ${fields.join(', ')}`]),
+  )
 }

@@ -200,7 +200,7 @@ function explainError(input: string, error: unknown): string {
 }
 
 function describe(error: unknown): { code: string; summary: string; pos: number } {
-  if (!isLibraryError(error)) return { code: '', summary: 'is no expression', pos: 0 }
+  if (!isLibraryError(error)) return { code: '', summary: 'is not an expression', pos: 0 }
   return { code: error.code, summary: error.summary, pos: error.node?.pos ?? error.range?.start ?? 0 }
 }
 

@@ -171,11 +171,11 @@ function prepareName(node: Name, { element, weights, found }: Scope): Evaluate {
     return () => takeWorkOn(toValue(currentFacts().user), weights, element !== undefined)
   }
   if (name === 'request' || name === 'client') {
-    throw errorAt(node, 'is no value: write one of its fields, such as request.path or client.ip')
+    throw errorAt(node, 'is not a value: write one of its fields, such as request.path or client.ip')
   }
   throw errorAt(
     node,
-    `${JSON.stringify(shortened(name, QUOTED_LENGTH))} is no name: known are request, client, user and ${FUNCTION_NAMES}; write a text in quotes`,
+    `${JSON.stringify(shortened(name, QUOTED_LENGTH))} is not a known name: write request, client, user, a text in quotes, or one of ${FUNCTION_NAMES}`,
   )
 }
 
@@ -224,7 +224,7 @@ function prepareFunction(node: Call, scope: Scope): Evaluate | undefined {
   const convert = Object.hasOwn(CONVERSIONS, name) ? CONVERSIONS[name] : undefined
   if (convert !== undefined) return prepareReplaced(node, args, within, convert)
   if (LIBRARY_FUNCTIONS.includes(name)) return prepareAll(args, within)
-  throw errorAt(node, `${name}() is no function of conditions: known are ${FUNCTION_NAMES}`)
+  throw errorAt(node, `${name}() is not a function of conditions: the functions are ${FUNCTION_NAMES}`)
 }
 
 function prepareMethod(node: MethodCall, scope: Scope): Evaluate | undefined {
@@ -237,7 +237,7 @@ function prepareMethod(node: MethodCall, scope: Scope): Evaluate | undefined {
   if (method !== undefined) return prepareReplaced(node, operands, within, method)
   prepareAll(operands, within)
   if (name === 'size') return undefined
-  throw errorAt(node, `${name}() is no method of conditions: known are ${METHOD_NAMES}`)
+  throw errorAt(node, `${name}() is not a method of conditions: the methods are ${METHOD_NAMES}`)
 }
 
 function prepareMatches(node: Call | MethodCall, operands: readonly Expression[], scope: Scope): Evaluate {

@@ -8,7 +8,7 @@ export const MAX_CONDITION_LENGTH = 1_000
 /** The number of compiled conditions that are remembered: rules of a kind often have the same one. */
 const REMEMBERED = 1_000
 
-const NOT_BOOLEAN = new ConditionFailure('answers neither true nor false for this request')
+const NOT_BOOLEAN = new ConditionFailure('is neither true nor false for this request')
 
 /** A compiled condition. */
 export interface Condition {

@@ -61,8 +61,8 @@ export function requestField(node: Expression): RequestField | undefined {
   throw errorAt(
     node,
     object.args === 'client'
-      ? 'is no field of client, which has ip'
-      : 'is no field of request, which has method, path, route, host, headers and query',
+      ? 'is not a field of client: its only field is ip'
+      : 'is not a field of request: its fields are method, path, route, host, headers and query',
   )
 }
 

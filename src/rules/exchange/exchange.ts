@@ -93,7 +93,7 @@ export async function importRules(
   const { dryRun = false, keep = false, ...unknown } = options
   // A mistyped "dryRun" must not delete rules.
   for (const name of Object.keys(unknown)) {
-    throw new InvalidSettingError(`Setting "import.${name}" does not exist: known are dryRun, keep`)
+    throw new InvalidSettingError(`Setting "import.${name}" does not exist: give one of dryRun, keep`)
   }
   const prepared = await prepareImport(database, clock, document, keep)
   if (!dryRun) return applyTo(database, prepared)

@@ -149,7 +149,7 @@ function unknownFields(values: Values, names: readonly string[]): ReadonlyMap<st
       found.set('', 'has more fields that do not exist')
       break
     }
-    found.set(field, `does not exist: known are ${names.join(', ')}`)
+    found.set(field, `does not exist: give one of ${names.join(', ')}`)
   }
   return found
 }

@@ -61,7 +61,7 @@ function validateApiOptions(options: ApiOptions, prefix: string): void {
   }
   if (authorize !== undefined && typeof authorize !== 'function') {
     throw new InvalidSettingError(
-      'Option "authorize" is no function: give one of the request that answers a role or null',
+      'Option "authorize" is not a function: give one that takes the request and returns a role or null',
     )
   }
   if (prefix === '') {

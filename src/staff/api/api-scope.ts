@@ -52,7 +52,7 @@ export function takes(right: Right | ((request: FastifyRequest) => Right)) {
 export const TAGS = {
   rules: 'Rules, which decide about requests.',
   overrides: 'Overrides of single clients, which take precedence over every rule.',
-  history: 'Who changed which rule or override, and through which door.',
+  history: 'Who changed which rule or override, and from where.',
   exchange: 'All rules and overrides as one document.',
   events: 'The log of requests, and reports on it.',
   requests: 'Why a request is decided as it is, and the state of the limiter.',

@@ -81,7 +81,7 @@ const Change = Type.Object(
     id: Type.Integer(),
     changedAt: Type.String({ format: 'date-time' }),
     actor: Type.String({ description: 'Who did it; empty where that is not known.' }),
-    source: Type.Enum([...CHANGE_SOURCES], { description: 'The door that it came through.' }),
+    source: Type.Enum([...CHANGE_SOURCES], { description: 'Where it came from.' }),
     entity: Type.Enum(['rule', 'override']),
     name: Type.String({ description: "The rule's name, or the override's client." }),
     action: Type.Enum(['create', 'update', 'delete']),

@@ -12,7 +12,7 @@ export const IF_MATCH = Type.Object({
     Type.Refine(
       Type.String({ description: 'Its ETag: nothing is written when it was changed since.' }),
       (text) => text === '*' || TAGS.test(text),
-      () => 'is no ETag: send it as it was answered, with its quotes, or *',
+      () => 'is not a valid ETag: send the ETag as you received it, with its quotes, or *',
     ),
   ),
 })

@@ -24,7 +24,7 @@ export function addHistoryRoutes(app: ApiScope, { internals, limits, write }: Ap
           Type.String({ maxLength: 255, description: 'Of the rule, or of the client of an override: now, or ever.' }),
         ),
         entity: Type.Optional(Type.Enum(['rule', 'override'])),
-        source: Type.Optional(Type.Enum([...CHANGE_SOURCES], { description: 'The door that it came through.' })),
+        source: Type.Optional(Type.Enum([...CHANGE_SOURCES], { description: 'Where it came from.' })),
         actor: Type.Optional(Type.String({ maxLength: 200, description: 'Who did it: the whole name.' })),
       }),
       response: { 200: answer('A page of changes.', pageSchema(ChangeSchema)) },

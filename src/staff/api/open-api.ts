@@ -12,12 +12,12 @@ export const DOCUMENT = 'rateLimitOpenApi'
 /** The errors of every route. */
 const ERRORS: Readonly<Record<number, string>> = {
   401: 'Without a role: no token, or one that is unknown, revoked or expired.',
-  403: 'The role is too small.',
+  403: 'The role does not permit this.',
   429: 'Too many refused requests.',
   503: 'The database does not answer.',
 }
 const INPUT_ERRORS: Readonly<Record<number, string>> = { 400: 'A field is wrong; nothing was written.' }
-const BODY_ERRORS: Readonly<Record<number, string>> = { 413: 'The body is too long.', 415: 'The body is no JSON.' }
+const BODY_ERRORS: Readonly<Record<number, string>> = { 413: 'The body is too long.', 415: 'The body is not JSON.' }
 const PARAMETER_ERRORS: Readonly<Record<number, string>> = { 404: 'It does not exist.' }
 const LOCK_ERRORS: Readonly<Record<number, string>> = { 412: 'If-Match is not its ETag any more; nothing was written.' }
 const CONFLICT: Readonly<Record<number, string>> = {

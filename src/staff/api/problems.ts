@@ -57,9 +57,9 @@ export const ChangedError = createError(
 
 /** Remedies where Fastify's own message has none. */
 const REMEDIES: Readonly<Record<string, string>> = {
-  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'The body is no JSON: send it with Content-Type: application/json.',
+  FST_ERR_CTP_INVALID_MEDIA_TYPE: 'The body is not JSON: send JSON with Content-Type: application/json.',
   FST_ERR_CTP_EMPTY_JSON_BODY: 'The body is empty: send JSON, or no Content-Type.',
-  FST_ERR_CTP_INVALID_JSON_BODY: 'The body is no valid JSON.',
+  FST_ERR_CTP_INVALID_JSON_BODY: 'The body is not valid JSON.',
   FST_ERR_CTP_BODY_TOO_LARGE: 'The body is too long: send at most 256 KiB, or 16 MiB to import.',
 }
 
@@ -131,7 +131,7 @@ function detailOf(error: FastifyError, status: number): string {
   const wrong = wrongFields(error)
   if (wrong.length > 0) return listed(wrong)
   if (error instanceof RevertError) return `${error.message}.`
-  if (error instanceof SyntaxError) return `The body is no valid JSON: ${errorMessage(error)}.`
+  if (error instanceof SyntaxError) return `The body is not valid JSON: ${errorMessage(error)}.`
   return REMEDIES[error.code] ?? error.message
 }
 

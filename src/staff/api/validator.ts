@@ -88,7 +88,7 @@ function wrongIn(schema: TSchema, value: unknown, path = ''): Wrong[] {
   const fieldOf = (name: string) => (path === '' ? name : `${path}.${name}`)
   const wrong: Wrong[] = []
   if (isObject(value)) {
-    const unknown = `does not exist: known are ${Object.keys(properties).join(', ')}`
+    const unknown = `does not exist: give one of ${Object.keys(properties).join(', ')}`
     for (const name of Object.keys(value)) {
       const property = Object.hasOwn(properties, name) ? properties[name] : undefined
       if (property !== undefined && !Check(property, value[name]))

@@ -31,7 +31,11 @@ interface Result {
 
 type Action = (form: ActionForm) => Promise<Result>
 
-const InvalidFormError = createError('FST_RATE_LIMIT_INVALID_FORM', 'This is no form of the page of a client.', 400)
+const InvalidFormError = createError(
+  'FST_RATE_LIMIT_INVALID_FORM',
+  'This form does not belong to the page of a client.',
+  400,
+)
 
 /** The value of a button that sends what is typed beside it. */
 const TYPED = 'typed'

@@ -112,11 +112,11 @@ export function validateStaffOptions(plugin: string, options: StaffOptions, plug
   }
   const { staff, isStaff } = options
   if (staff !== undefined && typeof staff?.accountFor !== 'function') {
-    throw new InvalidSettingError('Option "staff" is not what staffAccounts({ accounts, sessionSecret }) answers')
+    throw new InvalidSettingError('Option "staff" is not what staffAccounts({ accounts, sessionSecret }) returns')
   }
   if (isStaff !== undefined && typeof isStaff !== 'function') {
     throw new InvalidSettingError(
-      'Option "isStaff" is no function: give one of the request that answers true for staff',
+      'Option "isStaff" is not a function: give one that takes the request and returns true for staff',
     )
   }
   if (staff !== undefined && isStaff !== undefined) {

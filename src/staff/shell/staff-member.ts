@@ -23,7 +23,7 @@ const MAX_ACTOR_LENGTH = 200
 export function toStaffMember(answer: unknown): StaffMember | undefined {
   if (answer === true) return { actor: '', role: 'admin' }
   if (typeof answer === 'string' && toRole(answer) === undefined) {
-    throw new TypeError(`It answered ${JSON.stringify(answer)}, which is no role: answer ${STAFF_ROLES.join(', ')}`)
+    throw new TypeError(`It returned ${JSON.stringify(answer)}, which is not a role: return ${STAFF_ROLES.join(', ')}`)
   }
   const answeredRole = toRole(answer)
   if (answeredRole !== undefined) return { actor: '', role: answeredRole }
@@ -33,7 +33,7 @@ export function toStaffMember(answer: unknown): StaffMember | undefined {
   const isNamed = typeof actor === 'string' && actor.trim() !== '' && actor.length <= MAX_ACTOR_LENGTH
   if (isNamed && memberRole !== undefined) return { actor, role: memberRole }
   throw new TypeError(
-    `It answered ${JSON.stringify({ actor, role })}: answer true, a role, or an actor of 1 to ${MAX_ACTOR_LENGTH} characters with the role ${STAFF_ROLES.join(', ')}`,
+    `It returned ${JSON.stringify({ actor, role })}: return true, a role, or an actor of 1 to ${MAX_ACTOR_LENGTH} characters with the role ${STAFF_ROLES.join(', ')}`,
   )
 }
 
@@ -82,7 +82,5 @@ export function requireActor(request: FastifyRequest, right: Right): string {
   requireMay(request, right)
   const actor = actorWith(request, right)
   if (actor !== undefined) return actor
-  throw new ActionDeniedError(
-    'Actions are recorded with a name: isStaff has to answer { actor, role } instead of true.',
-  )
+  throw new ActionDeniedError('Actions are recorded with a name: isStaff must return { actor, role } instead of true.')
 }

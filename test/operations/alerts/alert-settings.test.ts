@@ -29,16 +29,16 @@ for (const [options, complaint] of [
 }
 
 for (const [options, complaint] of [
-  [{ alertWebhook: 'ftp://example.com/hunter2' }, /"alertWebhook" is no URL: give one of http or https/],
-  [{ alertWebhook: 'hunter2' }, /"alertWebhook" is no URL/],
-  [{ alertWebhook: 'https://user:hunter2%@example.com' }, /"alertWebhook" is no URL.*percent-encode/],
+  [{ alertWebhook: 'ftp://example.com/hunter2' }, /"alertWebhook" is not a valid URL: give one of http or https/],
+  [{ alertWebhook: 'hunter2' }, /"alertWebhook" is not a valid URL/],
+  [{ alertWebhook: 'https://user:hunter2%@example.com' }, /"alertWebhook" is not a valid URL.*percent-encode/],
   [{ alertWebhook: 7 }, /"alertWebhook" is not as it has to be/],
-  [{ alertWebhookSecret: 'hunter2' }, /"alertWebhookSecret" is no secret.*openssl/],
-  [{ alertWebhookSecret: ['hunter2!hunter2!hunter2!'] }, /"alertWebhookSecret" is no secret/],
+  [{ alertWebhookSecret: 'hunter2' }, /"alertWebhookSecret" is not a valid secret.*openssl/],
+  [{ alertWebhookSecret: ['hunter2!hunter2!hunter2!'] }, /"alertWebhookSecret" is not a valid secret/],
   [{ alertWebhookSecret: [] }, /"alertWebhookSecret" is not as it has to be/],
   [{ alertRoutingKey: 'hunter2' }, /"alertRoutingKey" is not as it has to be/],
-  [{ smtpUrl: 'hunter2@mail.example.com' }, /"smtpUrl" is no URL of a mail server: give one such as smtps:/],
-  [{ smtpUrl: 'https://user:hunter2@mail.example.com' }, /"smtpUrl" is no URL of a mail server/],
+  [{ smtpUrl: 'hunter2@mail.example.com' }, /"smtpUrl" is not a valid URL of a mail server: give one such as smtps:/],
+  [{ smtpUrl: 'https://user:hunter2@mail.example.com' }, /"smtpUrl" is not a valid URL of a mail server/],
   [{ smtpUrl: 'smtp://user:hunter2%@mail.example.com' }, /percent-encode/],
   [{ smtpUrl: 'smtp://user:p@hunter2#x@mail.example.com' }, /percent-encode/],
   [{ smtpUrl: 'smtp://user:12/hunter2@mail.example.com' }, /percent-encode/],

@@ -30,7 +30,7 @@ for (const [schedule, complaint] of [
   ['*/5 * * * *', /"schedule" is .*give an object such as/],
   [{}, /"schedule" names nothing: give alerts, cleanup, pruneEvents/],
   [{ olderThanDays: 7 }, /"schedule" names nothing/],
-  [{ report: '@daily' }, /"schedule\.report" does not exist: known are alerts, cleanup, pruneEvents/],
+  [{ report: '@daily' }, /"schedule\.report" does not exist: give one of alerts, cleanup, pruneEvents/],
   [{ cleanup: 5 }, /"schedule\.cleanup" is 5: give five fields/],
   [{ cleanup: 'daily' }, /"schedule\.cleanup" is "daily": give five fields as in a crontab/],
   [{ cleanup: '* * * * * *' }, /"schedule\.cleanup".*five fields/],

@@ -98,7 +98,7 @@ describe('what an operator may write', () => {
       try {
         parseCondition(text)?.holds(new TestFacts({ user: { a: 1 } }))
       } catch (error) {
-        assert.match(errorMessage(error), /^at (?:line \d+, )?column \d+ |^answers neither/, text)
+        assert.match(errorMessage(error), /^at (?:line \d+, )?column \d+ |^is neither/, text)
       }
     }
   })

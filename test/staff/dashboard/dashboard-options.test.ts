@@ -14,7 +14,7 @@ const WRONG_OPTIONS: readonly [what: string, options: object, message: RegExp][]
     { isStaf: () => true },
     /"isStaf" of dashboardPlugin is unknown: it takes staff, isStaff, templates, prefix/,
   ],
-  ['a check that is no function', { isStaff: true }, /"isStaff" is no function/],
+  ['a check that is no function', { isStaff: true }, /"isStaff" is not a function/],
   ['accounts as a plain object', { staff: { alice: 'secret' } }, /"staff" is not what staffAccounts/],
   [
     'two ways to tell who is staff',

@@ -140,5 +140,5 @@ export function testNotice(outcomes: readonly TestOutcome[]): Notice {
 
 /** Raw SQL may have written a moment that is no time. */
 function momentWords(ms: number): string {
-  return Number.isNaN(new Date(ms).getTime()) ? 'no moment' : `${formatTime(ms)} UTC`
+  return Number.isNaN(new Date(ms).getTime()) ? 'not a valid time' : `${formatTime(ms)} UTC`
 }

@@ -97,5 +97,5 @@ function usedWords({ periodMs, used, limit }: FoundWindow, algorithm: FoundCount
 
 /** Raw SQL may have written a moment that is no time. */
 function momentWords(ms: number): string {
-  return Number.isNaN(new Date(ms).getTime()) ? 'no moment' : `${formatTime(ms)} UTC`
+  return Number.isNaN(new Date(ms).getTime()) ? 'not a valid time' : `${formatTime(ms)} UTC`
 }

@@ -76,7 +76,7 @@ export function registerExchangeRoutes({ app, internals, pages }: PageRoutes): v
       const problem =
         text.trim() === ''
           ? 'There is no document: paste one, or choose a file.'
-          : `The document is no JSON: ${visible(errorMessage(error))}.`
+          : `The document is not valid JSON: ${visible(errorMessage(error))}.`
       return refuse(request, reply, { ...sent, problem })
     }
     try {

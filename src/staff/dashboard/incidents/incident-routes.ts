@@ -7,7 +7,7 @@ import { staffRoute } from '../../shell/staff-routes.js'
 import { dashboardHref } from '../links.js'
 import { readClientView } from '../requested-view.js'
 
-const InvalidFormError = createError('FST_RATE_LIMIT_INVALID_FORM', 'This is no form of an incident.', 400)
+const InvalidFormError = createError('FST_RATE_LIMIT_INVALID_FORM', 'This form does not belong to an incident.', 400)
 const ID = /^[\da-f]{20}$/
 
 /** @param app a scope behind the guard of the dashboard, of this route only */

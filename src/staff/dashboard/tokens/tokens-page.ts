@@ -37,5 +37,5 @@ function tokenRow({ name, role, createdAt, expiresAt, lastUsedAt }: StoredToken,
 
 /** Raw SQL may have written a moment that is no time. */
 function momentWords(ms: number): string {
-  return Number.isNaN(new Date(ms).getTime()) ? 'at no moment' : `${formatTime(ms)} UTC`
+  return Number.isNaN(new Date(ms).getTime()) ? 'not a valid time' : `${formatTime(ms)} UTC`
 }
