@@ -8,7 +8,7 @@ export async function run(
   { signal, stdout }: CommandContext,
 ): Promise<CommandResult> {
   const print = (line: string) => printLine(line, stdout)
-  const app = await startDemo({ listen: { port, host: '127.0.0.1' }, print })
+  const app = await startDemo({ listen: { port, host: '127.0.0.1', setting: '--port' }, print })
   if (!signal.aborted) await once(signal, 'abort')
   await app.close()
   return { lines: [] }

@@ -118,8 +118,8 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
   define(program, 'demo', {
     summary: 'Start a shop with invented traffic, to try the dashboard on',
     about: [
-      'Starts an app on this machine with a week of invented requests, and three incidents that go on: a scraper, a customer beyond its limit, and a rule that was edited to a rate that is too low. It prints the addresses, an account of each role, and a token of the API.',
-      'Its database is a temporary file, which is removed at the end. Ctrl-C ends it.',
+      'Starts an app on this machine with a week of invented requests, and four incidents that go on: a scraper with a network of addresses, a client that guesses passwords, a customer beyond its limit, and a rule that was edited to a rate that is too low. It prints the addresses, an account of each role, and a token of the API.',
+      'Its database is a temporary file, which is removed at the end. Ctrl-C ends it. It takes no settings from the environment.',
     ],
     example: 'npx fastify-smart-ratelimit demo',
   })

@@ -6,16 +6,19 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import { apiPlugin } from '../../src/api.js'
 import { dashboardPlugin, hashPassword, type StaffAccounts, staffAccounts } from '../../src/dashboard.js'
 import { databaseFor } from '../../src/database/database.js'
+import { missingDriver } from '../../src/database/sqlite-driver.js'
 import { rateLimitPlugin } from '../../src/index.js'
+import { variables } from '../../src/plugin/settings/environment.js'
 import { addToken } from '../../src/staff/api/token-table.js'
-import { STAFF_ROLES } from '../../src/staff/shell/roles.js'
-import { createDemoDatabase, demoRoutes, demoUser, tellDemoStory } from './demo.js'
-import { HOME_PAGE } from './home-page.js'
+import { STAFF_ROLES, type StaffRole } from '../../src/staff/shell/roles.js'
+import { demoRoutes, demoUser, tellDemoStory } from './demo.js'
+import { createDemoDatabase } from './demo-database.js'
+import { API_PACKAGE, commandWith, demoLines, FIRST_LINE, METRICS_PACKAGE } from './demo-text.js'
 import { isInstalled } from './is-installed.js'
 import { explainListenError, type ListenAddress } from './listen-address.js'
 
 const DEFAULT_RATE = '100/m'
-const MAY = { viewer: 'reads', operator: 'blocks and raises clients, switches rules', admin: 'writes rules, too' }
+const DASHBOARD = '/ratelimit/dashboard/'
 
 interface DemoOptions {
   readonly listen: ListenAddress
@@ -26,9 +29,17 @@ interface DemoOptions {
 
 /** Starts the demo, and prints how to use it. Its database is temporary, and removed when the app closes. */
 export async function startDemo({ listen, print, addPanel }: DemoOptions): Promise<FastifyInstance> {
+  const driver = missingDriver()
+  if (driver !== undefined) {
+    const optional = [API_PACKAGE, METRICS_PACKAGE].filter((name) => !isInstalled(name))
+    throw new Error(
+      `Node.js ${process.versions.node} needs an older driver of SQLite: use Node.js 22.14 or later, or run ${commandWith([driver, ...optional])}`,
+    )
+  }
+  print(FIRST_LINE)
+  forgetSettings()
   const receiver = await receiveAlerts(print)
   const database = await createDemoDatabase()
-  const passwords = STAFF_ROLES.map((role) => ({ role, password: randomBytes(9).toString('base64url') }))
   const app = Fastify({ logger: { level: 'warn' }, pluginTimeout: 60_000 })
   app.addHook('onClose', async () => {
     receiver.server.close()
@@ -46,42 +57,19 @@ export async function startDemo({ listen, print, addPanel }: DemoOptions): Promi
       schedule: { alerts: '* * * * *' },
       ...(metrics && { metrics }),
     })
-    const accounts = await Promise.all(
-      passwords.map(
-        async ({ role, password }) => [role, { role, passwordHash: await hashPassword(password) }] as const,
-      ),
-    )
-    const staff = staffAccounts({
-      accounts: Object.fromEntries(accounts),
-      sessionSecret: randomBytes(32).toString('base64url'),
-      cookiePath: '/ratelimit',
-    })
-    await app.register(dashboardPlugin, { prefix: '/ratelimit', staff })
-    const panel = await addPanel?.(app, staff)
-    if (isInstalled('@fastify/swagger')) await app.register(apiPlugin, { prefix: '/ratelimit/api' })
+    const passwords = new Map(STAFF_ROLES.toReversed().map((role) => [role, randomBytes(6).toString('hex')]))
+    const panel = await addStaffPages(app, passwords, addPanel)
+    const token = await addApi(app)
     await app.register(demoRoutes)
-    app.get('/', async (_request, reply) => reply.type('text/html; charset=utf-8').send(HOME_PAGE))
+    app.get('/', async (_request, reply) => reply.redirect(DASHBOARD))
     await tellDemoStory(app, DEFAULT_RATE)
-    const token = await addToken(
-      databaseFor(app.smartRateLimit.client),
-      { name: 'demo', role: 'admin', expiresAtMs: null },
-      Date.now(),
-    )
     await app.listen(listen).catch((error: unknown) => {
       throw explainListenError(error, listen)
     })
-    const origin = app.listeningOrigin
-    print(`Dashboard  ${origin}/ratelimit/dashboard/`)
-    for (const { role, password } of passwords) print(`  ${role.padEnd(9)}${password}   ${MAY[role]}`)
-    if (panel !== undefined) print(`Panel      ${origin}${panel}`)
-    if (isInstalled('@fastify/swagger'))
-      print(`API        curl -H 'authorization: Bearer ${token}' ${origin}/ratelimit/api/reports/incidents`)
-    else print('API        npm install @fastify/swagger, and start again')
-    print(
-      metrics === undefined ? 'Metrics    npm install prom-client, and start again' : `Metrics    ${origin}/metrics`,
-    )
-    print('Alerts     are printed here, one line for each incident')
-    print(`Database   ${database.url}, removed at the end: Ctrl-C`)
+    const { listeningOrigin: origin } = app
+    const hasMetrics = metrics !== undefined
+    const lines = demoLines({ origin, database: database.url, passwords, panel, token, hasMetrics })
+    for (const line of lines) print(line)
     return app
   } catch (error) {
     await app.close()
@@ -89,9 +77,42 @@ export async function startDemo({ listen, print, addPanel }: DemoOptions): Promi
   }
 }
 
-/** Serves metrics where prom-client is installed. */
+/** Forgets settings of real servers: a demo must not send mail, or count in their Redis. */
+function forgetSettings(): void {
+  for (const variable of variables()) delete process.env[variable]
+}
+
+/** Adds the dashboard and the panel, and returns the path of the latter. */
+async function addStaffPages(
+  app: FastifyInstance,
+  passwords: ReadonlyMap<StaffRole, string>,
+  addPanel: DemoOptions['addPanel'],
+): Promise<string | undefined> {
+  const accounts = await Promise.all(
+    [...passwords].map(
+      async ([role, password]) => [role, { role, passwordHash: await hashPassword(password) }] as const,
+    ),
+  )
+  const staff = staffAccounts({
+    accounts: Object.fromEntries(accounts),
+    sessionSecret: randomBytes(32).toString('base64url'),
+    cookiePath: '/ratelimit',
+  })
+  await app.register(dashboardPlugin, { prefix: '/ratelimit', staff })
+  return addPanel?.(app, staff)
+}
+
+/** Adds the API where its package is installed, and returns a token of it. */
+async function addApi(app: FastifyInstance): Promise<string | undefined> {
+  if (!isInstalled(API_PACKAGE)) return undefined
+  await app.register(apiPlugin, { prefix: '/ratelimit/api' })
+  const token = { name: 'demo', role: 'admin', expiresAtMs: null } as const
+  return addToken(databaseFor(app.smartRateLimit.client), token, Date.now())
+}
+
+/** Serves metrics where their package is installed. */
 async function addMetrics(app: FastifyInstance) {
-  if (!isInstalled('prom-client')) return undefined
+  if (!isInstalled(METRICS_PACKAGE)) return undefined
   const { Registry } = await import('prom-client')
   const register = new Registry()
   app.get('/metrics', { config: { smartRateLimit: false } }, async (_request, reply) =>
@@ -106,7 +127,7 @@ async function receiveAlerts(print: (line: string) => void): Promise<{ server: S
     const body = await json(request).catch(() => undefined)
     response.end()
     const { scope, refused, paths = [] } = Object(Object(body).incident)
-    if (scope !== undefined) print(`Alert      ${scope}: ${refused} requests refused, ${paths.join(', ')}`)
+    if (scope !== undefined) print(`Alert: ${scope}, ${refused} requests refused, ${paths.join(', ')}`)
   })
   await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve))
   const address = server.address()

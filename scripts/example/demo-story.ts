@@ -1,6 +1,7 @@
 /**
  * The story of the demo: a shop's API with visitors and customers. Since 25 minutes a scraper uses twelve addresses of one
- * network, one customer exceeds its limit by mistake, and a campaign meets a rule that was edited to a rate that is too low.
+ * network, one address guesses passwords, one customer exceeds its limit by mistake, and a campaign meets a rule that was
+ * edited to a rate that is too low.
  */
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 
@@ -74,23 +75,25 @@ const scraper: Traffic[] = range(12).flatMap((number) => {
   ]
 })
 
-/** Customers whom a campaign brought, and whom the edited rule refuses now and then. */
-const shoppers: Traffic[] = range(40).map((number) => ({
+/** Customers whom a campaign brought, and whom the edited rule refuses now and then: each too rarely for an incident. */
+const shoppers: Traffic[] = range(80).map((number) => ({
   address: `198.51.100.${100 + number}`,
   user: 2_000 + number,
   method: 'GET',
   path: `/products/${number % 5}`,
-  perMinute: duringIncident(4.5),
+  perMinute: duringIncident(3.5),
 }))
 
-/** A client that guessed passwords for half an hour, days ago. */
+/** A client that guesses passwords, as it did for half an hour days ago. */
 const guesser: Traffic = {
-  address: '203.0.113.200',
+  address: '192.0.2.200',
   user: null,
   method: 'POST',
   path: '/login',
-  perMinute: (_atMs, sinceStartMs) =>
-    sinceStartMs > -GUESSING_STARTED_MS && sinceStartMs < -GUESSING_STARTED_MS + HOUR_MS / 2 ? 100 : 0,
+  perMinute: (_atMs, sinceStartMs) => {
+    const sinceGuessingMs = sinceStartMs + GUESSING_STARTED_MS
+    return isIncident(sinceStartMs) || (sinceGuessingMs > 0 && sinceGuessingMs < HOUR_MS / 2) ? 40 : 0
+  },
 }
 
 export const TRAFFIC: readonly Traffic[] = [...visitors, ...customers, eagerCustomer, ...scraper, ...shoppers, guesser]

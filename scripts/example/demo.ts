@@ -1,6 +1,3 @@
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
-import { join } from 'node:path'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Database, databaseFor } from '../../src/database/database.js'
 import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/ground/time/clock.js'
@@ -8,20 +5,6 @@ import { asActor, type RateLimitClient } from '../../src/index.js'
 import { foldAll } from '../../src/log/rollups/catch-up.js'
 import { writeDemoLog } from './demo-log.js'
 import { DEMO_RULES, INCIDENT_MS, RULE_BEFORE, requestsWithin, STORY_DAYS, TRAFFIC } from './demo-story.js'
-
-/** A temporary database for invented events, so that they are never among real ones. */
-export interface DemoDatabase {
-  readonly url: string
-  remove(): Promise<void>
-}
-
-export async function createDemoDatabase(): Promise<DemoDatabase> {
-  const folder = await mkdtemp(join(tmpdir(), 'ratelimit-demo-'))
-  return {
-    url: `file:${join(folder, 'ratelimit.db')}`,
-    remove: () => rm(folder, { recursive: true, force: true }),
-  }
-}
 
 /** Adds the rules and the past of the story to a new database, and its present to an app that does not listen yet. */
 export async function tellDemoStory(app: FastifyInstance, defaultRate: string): Promise<void> {

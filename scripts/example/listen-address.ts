@@ -3,6 +3,8 @@ import { errorCode } from '../../src/ground/errors.js'
 export interface ListenAddress {
   readonly port: number
   readonly host: string
+  /** The setting of the port; `PORT` unless given. */
+  readonly setting?: string
 }
 
 /**
@@ -17,10 +19,11 @@ export function listenAddress({ PORT = '3000', HOST = '127.0.0.1' }: NodeJS.Proc
 }
 
 /** Returns an error that names the remedy for an address that cannot be listened on. */
-export function explainListenError(error: unknown, { port, host }: ListenAddress): unknown {
+export function explainListenError(error: unknown, { port, host, setting = 'PORT' }: ListenAddress): unknown {
   const code = errorCode(error)
-  if (code === 'EADDRINUSE') return new Error(`Port ${port} of ${host} is in use: stop the other server, or set PORT`)
-  if (code === 'EACCES') return new Error(`Port ${port} is not open to this user: set PORT to 1024 or more`)
+  if (code === 'EADDRINUSE')
+    return new Error(`Port ${port} of ${host} is in use: stop the other server, or set ${setting}`)
+  if (code === 'EACCES') return new Error(`Port ${port} is not open to this user: set ${setting} to 1024 or more`)
   if (code === 'EADDRNOTAVAIL' || code === 'ENOTFOUND') {
     return new Error(`HOST is ${host}, which is not an address of this machine: give 127.0.0.1, or 0.0.0.0 for all`)
   }

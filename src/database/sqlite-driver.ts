@@ -9,6 +9,8 @@ type Driver = typeof BetterSqlite3
 
 /** The driver for versions of Node without Node-API 10, on which loading the other one ends the process. */
 const OLD_DRIVER = 'better-sqlite3-node20'
+/** The driver as npm installs it. */
+const OLD_DRIVER_PACKAGE = `${OLD_DRIVER}@npm:better-sqlite3@12`
 
 let driver: Driver | undefined
 let hasWarned = false
@@ -50,9 +52,20 @@ function loadDriver(): Driver {
   } catch (error) {
     if (errorCode(error) !== 'MODULE_NOT_FOUND') throw error
     throw new InvalidSettingError(
-      `SQLite on Node.js ${process.versions.node} needs an older driver: run "npm install ${OLD_DRIVER}@npm:better-sqlite3@12", or use Node.js 22.14 or later`,
+      `SQLite on Node.js ${process.versions.node} needs an older driver: run "npm install ${OLD_DRIVER_PACKAGE}", or use Node.js 22.14 or later`,
       { cause: error },
     )
+  }
+}
+
+/** Returns the package that SQLite needs on this version of Node and that is not installed, as npm installs it. */
+export function missingDriver(): string | undefined {
+  try {
+    driver ??= loadDriver()
+    return undefined
+  } catch (error) {
+    if (error instanceof InvalidSettingError) return OLD_DRIVER_PACKAGE
+    throw error
   }
 }
 

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { once } from 'node:events'
-import { mkdtemp, readFile, rm, stat, writeFile } from 'node:fs/promises'
+import { mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { createServer } from 'node:http'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
@@ -25,8 +25,8 @@ describe('the example app', () => {
   })
   after(() => rm(folder, { recursive: true, force: true }))
 
-  async function start(args: string[] = [], lastLine = '/ratelimit/dashboard/\n'): Promise<Running> {
-    const child = startScript('example-app', args, { cwd: folder, env: { PORT: '0' } })
+  async function start(args: string[] = [], lastLine = '/ratelimit/dashboard/\n', env = {}): Promise<Running> {
+    const child = startScript('example-app', args, { cwd: folder, env: { PORT: '0', ...env } })
     child.stderr.pipe(process.stderr)
     let printed = ''
     for await (const chunk of child.stdout.setEncoding('utf8').iterator({ destroyOnReturn: false })) {
@@ -89,9 +89,15 @@ describe('the example app', () => {
     assert.doesNotMatch(await readFile(file, 'utf8'), new RegExp(password))
   })
 
-  test('a demo has a week of events, gets new ones, and leaves no database', async () => {
-    const { printed, stop } = await start(['--demo'], 'Ctrl-C\n')
-    const database = /file:\S+(?=,)/.exec(printed)?.[0] ?? ''
+  test('a demo has a week of events, gets new ones, takes no settings, and leaves no database', async () => {
+    const temporary = join(folder, 'temporary')
+    const ended = startScript('ratelimit', ['--version'])
+    await once(ended, 'exit')
+    const [killed, running] = [ended.pid, process.pid].map((pid) => `ratelimit-demo-${pid}-a1B2c3`)
+    for (const name of [killed, running]) await mkdir(join(temporary, name ?? ''), { recursive: true })
+    const settings = { TMPDIR: temporary, RATELIMIT_ENABLE: 'false' }
+    const { printed, stop } = await start(['--demo'], 'ratelimit.db\n', settings)
+    const database = /file:\S+/.exec(printed)?.[0] ?? ''
     const client = createRateLimitClient({ database })
     try {
       const first = await client.rateLimitEvent.findFirst({ orderBy: { timestamp: 'asc' } })
@@ -109,6 +115,7 @@ describe('the example app', () => {
         incidents.map(({ scope, state }: { scope: string; state: string }) => [scope, state]).toSorted(),
         [
           ['203.0.113.0/24', 'open'],
+          ['ip:192.0.2.200', 'open'],
           ['policy:products', 'open'],
           ['user:1007', 'open'],
         ],
@@ -122,7 +129,11 @@ describe('the example app', () => {
       await client.$disconnect()
       assert.equal(await stop(), 0)
     }
-    await assert.rejects(stat(database.slice('file:'.length)), { code: 'ENOENT' })
+    const left = await readdir(temporary)
+    assert.deepEqual(
+      left.filter((name) => name.startsWith('ratelimit-')),
+      [running],
+    )
   })
 
   test('prints the password once, and creates its rule once; a port in use is one line and status 1', async () => {

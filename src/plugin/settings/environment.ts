@@ -68,6 +68,11 @@ const NAMES: ReadonlyMap<string, string> = new Map(
   Object.entries(VARIABLES).map(([option, { variable }]) => [option, variable]),
 )
 
+/** Returns the names of all variables. */
+export function variables(): Iterable<string> {
+  return NAMES.values()
+}
+
 /** Returns the variable of an option; undefined where it has none. */
 export function findVariable(option: string): string | undefined {
   return NAMES.get(option)
