@@ -112,6 +112,28 @@ forEachDatabase((_provider, open) => {
       )
     })
 
+    test(`${where}: the incident of a client keeps its id when it becomes that of the network`, async (t) => {
+      const { database, fold, analytics, clock, close } = await openLog()
+      t.after(close)
+      const ids = async () => new Map((await analytics.getIncidents()).map(({ scope, id }) => [scope, id]))
+      await refuse(database, { client: 'ip:203.0.113.7', count: 60, atMs: NOW - 40 * MINUTE_MS })
+      await refuse(database, { client: 'ip:198.51.100.7', count: 60, atMs: NOW - 40 * MINUTE_MS })
+      await fold()
+      const known = await ids()
+      clock.advance(10 * MINUTE_MS)
+      await refuse(database, { client: 'ip:203.0.113.7', count: 60, atMs: clock.now() })
+      await refuse(database, { client: 'ip:203.0.113.9', count: 60, atMs: clock.now() })
+      await fold()
+      assert.equal(known.size, 2)
+      assert.deepEqual(
+        await ids(),
+        new Map([
+          ['203.0.113.0/24', known.get('ip:203.0.113.7')],
+          ['ip:198.51.100.7', known.get('ip:198.51.100.7')],
+        ]),
+      )
+    })
+
     test(`${where}: a policy is an incident by the refusals of clients that are in no other one`, async (t) => {
       const { database, fold, analytics, close } = await openLog()
       t.after(close)

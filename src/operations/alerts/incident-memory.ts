@@ -7,6 +7,9 @@ import { CLAIM_MS } from './evaluate.js'
 /** The news of an incident: that it is there, and that it is over. */
 export type IncidentNews = 'found' | 'over'
 
+/** The ids of the incidents of which each was told. */
+export type ToldIds = Readonly<Record<IncidentNews, ReadonlySet<string>>>
+
 /** An incident that this run alone tells of. */
 export interface IncidentClaim {
   /** Stores what was told, or with nothing releases the claim, so that the next run tries again. */
@@ -15,8 +18,12 @@ export interface IncidentClaim {
 
 /** The time for which an incident is remembered that no run finds any more. */
 const KEPT_MS = 7 * DAY_MS
-/** The column of when each was told. */
-const COLUMNS = { found: 'notified_at', over: 'resolved_at' } as const
+/** What stands in a row that is still to be told. */
+const UNTOLD = {
+  // It may go on again after it was told to be over.
+  found: '(stored.notified_at IS NULL OR stored.resolved_at IS NOT NULL)',
+  over: 'stored.resolved_at IS NULL',
+} as const
 
 /**
  * Remembers which incidents a subscription was told of. Several processes may run alerts at once: the run that claimed an
@@ -35,7 +42,7 @@ export class IncidentMemory {
   }
 
   /** Returns which incidents were told, and keeps the memory of those that are still found. */
-  async read(ids: readonly string[]): Promise<Readonly<Record<IncidentNews, ReadonlySet<string>>>> {
+  async read(ids: readonly string[]): Promise<ToldIds> {
     const { fromMs, isOneOf } = this.#database.dialect
     const isFound = isOneOf('key', '$2', 'text')
     const nowMs = this.#clock.now()
@@ -66,7 +73,7 @@ export class IncidentMemory {
       `INSERT INTO ${this.#table} AS stored (watch, key, claim, claimed_until, expires_at)
        VALUES ($1, $2, $3, ${fromMs('$4')}, ${fromMs('$5')})
        ON CONFLICT (watch, key) DO UPDATE SET claim = excluded.claim, claimed_until = excluded.claimed_until
-       WHERE stored.${COLUMNS[news]} IS NULL AND (stored.claimed_until IS NULL
+       WHERE ${UNTOLD[news]} AND (stored.claimed_until IS NULL
          OR stored.claimed_until <= ${fromMs('$6')} OR stored.claimed_until > ${fromMs('$7')})`,
       // A claim that ends far ahead was made by a wrong clock.
       [this.#watch, id, claim, nowMs + CLAIM_MS, nowMs + KEPT_MS, nowMs, nowMs + 2 * CLAIM_MS],
@@ -76,10 +83,15 @@ export class IncidentMemory {
   }
 
   async #settle(id: string, claim: string, told: readonly IncidentNews[]): Promise<void> {
-    const columns = told.map((news) => `${COLUMNS[news]} = ${this.#database.dialect.fromMs('$4')}, `)
+    const now = this.#database.dialect.fromMs('$4')
+    const columns = [
+      ...(told.includes('found') ? [`notified_at = ${now}`] : []),
+      ...(told.length > 0 ? [`resolved_at = ${told.includes('over') ? now : 'NULL'}`] : []),
+      "claim = ''",
+      'claimed_until = NULL',
+    ]
     await this.#database.execute(
-      `UPDATE ${this.#table} SET ${columns.join('')}claim = '', claimed_until = NULL
-       WHERE watch = $1 AND key = $2 AND claim = $3`,
+      `UPDATE ${this.#table} SET ${columns.join(', ')} WHERE watch = $1 AND key = $2 AND claim = $3`,
       [this.#watch, id, claim, ...(told.length === 0 ? [] : [this.#clock.now()])],
     )
   }

@@ -1,9 +1,8 @@
 /** The message of an alert about an incident. */
 import { formatCount } from '../../ground/number-text.js'
 import { visible } from '../../ground/visible.js'
-import type { Incident } from '../../reports/incidents/incident.js'
+import { type Incident, POLICY_SCOPE } from '../../reports/incidents/incident.js'
 import { DENIED_COLOUR, type Fact, type FactsMessage, type MessageLink, REFUSED_COLOUR } from './facts-message.js'
-import type { IncidentNews } from './incident-memory.js'
 import { shortened } from './message.js'
 
 /** Chats take some thousand characters in all. */
@@ -13,25 +12,25 @@ const MAX_NAMES = 5
 const MAX_URL = 1_000
 /** The documented maximum: receivers may refuse more. */
 const MAX_JSON_BYTES = 20_000
-const POLICY = 'policy:'
 /** The characters of addresses and networks, which no format has markup for. */
 const ADDRESS = /^(?:ip:)?([\da-f.:]{2,45}(?:\/\d{1,3})?)$/i
 
-/** @param publicUrl the address of the dashboard, as `parsePublicUrl` answers it; undefined where it is not known */
-export function createIncidentMessage(
-  incident: Incident,
-  news: IncidentNews,
-  publicUrl: string | undefined,
-): FactsMessage {
-  const subject = publicUrl === undefined ? undefined : subjectLink(incident, publicUrl)
+/**
+ * @param id under which all messages about it are put together
+ * @param publicUrl the address of the dashboard, as `parsePublicUrl` answers it; undefined where it is not known
+ */
+export function createIncidentMessage(incident: Incident, id: string, publicUrl: string | undefined): FactsMessage {
+  const isOver = incident.to !== null
+  const url = publicUrl && incidentUrl(incident, publicUrl)
   return {
-    id: `incident/${incident.id}`,
-    title: `${news === 'over' ? 'Incident over' : 'Incident'}: ${subjectOf(incident)}`,
+    id: `incident/${id}`,
+    title: `${isOver ? 'Incident over' : 'Incident'}: ${subjectOf(incident)}`,
     sentence: sentenceFor(incident),
     facts: factsOf(incident),
-    links: linksOf(subject, publicUrl),
-    kind: news === 'over' ? 'over' : 'alarm',
-    json: { incident: fitting({ ...incident, ...(subject && { url: subject.url }) }) },
+    links: publicUrl && url ? [{ text: 'Open the incident', url }, ...subjectLinks(incident, publicUrl)] : [],
+    // PagerDuty drops the end of what it does not have: an incident that was over when it was first told pages nobody.
+    kind: isOver ? 'over' : 'alarm',
+    json: { incident: fitting({ ...incident, id, ...(url && { url }) }) },
   }
 }
 
@@ -39,7 +38,7 @@ export function createIncidentMessage(
 function subjectOf({ scope }: Incident): string {
   const [, address] = ADDRESS.exec(scope) ?? []
   if (address !== undefined) return address
-  if (scope.startsWith(POLICY)) return 'a policy'
+  if (scope.startsWith(POLICY_SCOPE)) return 'a policy'
   return scope.startsWith('user:') ? 'a user' : 'a client'
 }
 
@@ -63,8 +62,8 @@ function momentText(iso: string): string {
 }
 
 function factsOf({ scope, from, to, clients, refused, denied, policies, paths }: Incident): Fact[] {
-  const isPolicy = scope.startsWith(POLICY)
-  const name = isPolicy ? scope.slice(POLICY.length) : scope.replace(/^ip:/, '')
+  const isPolicy = scope.startsWith(POLICY_SCOPE)
+  const name = isPolicy ? scope.slice(POLICY_SCOPE.length) : scope.replace(/^ip:/, '')
   return [
     { name: isPolicy ? 'Policy' : isNetwork(scope) ? 'Network' : 'Client', value: shortened(visible(name), MAX_SCOPE) },
     { name: 'Since', value: momentText(from) },
@@ -85,26 +84,32 @@ function listText(names: readonly string[]): string {
   return shown.join(', ') + (more > 0 ? ` and ${formatCount(more)} more` : '')
 }
 
-/** Returns where it is looked into. The parameters have no character that a message would interpret. */
-function subjectLink({ scope, from }: Incident, publicUrl: string): MessageLink {
+/** Returns the dashboard at the incident, in its time: it is there when it is long over, too. */
+function incidentUrl(incident: Incident, publicUrl: string): string {
+  return `${publicUrl}?${new URLSearchParams(timesOf(incident))}#incident-${incident.id}`
+}
+
+/** Returns the time of an incident as the addresses of pages spell it; until now where it goes on. */
+function timesOf({ from, to }: Incident): Readonly<Record<string, string>> {
+  const spell = (iso: string) => `${iso.slice(0, 16)}Z`
+  return { since: spell(from), ...(to !== null && { until: spell(to) }) }
+}
+
+/** Returns where its client or policy is looked into. The parameters have no character that a message would interpret. */
+function subjectLinks(incident: Incident, publicUrl: string): MessageLink[] {
+  const { scope } = incident
   const link = (page: string, fields: Readonly<Record<string, string>>) =>
-    `${publicUrl}${page}?${new URLSearchParams({ ...fields, since: `${from.slice(0, 16)}Z` })}`
-  if (scope.startsWith(POLICY)) {
-    return { text: 'Open the policy', url: link('', { rule: scope.slice(POLICY.length) }) }
-  }
+    `${publicUrl}${page}?${new URLSearchParams({ ...fields, ...timesOf(incident) })}`
   const client = ADDRESS.test(scope) && !scope.startsWith('ip:') ? `ip:${scope}` : scope
-  return { text: `Open the ${isNetwork(scope) ? 'network' : 'client'}`, url: link('client.html', { client }) }
+  const subject = scope.startsWith(POLICY_SCOPE)
+    ? { text: 'Open the policy', url: link('', { rule: scope.slice(POLICY_SCOPE.length) }) }
+    : { text: `Open the ${isNetwork(scope) ? 'network' : 'client'}`, url: link('client.html', { client }) }
+  return subject.url.length <= MAX_URL ? [subject] : []
 }
 
 /** A client is a network, too, where addresses are truncated. */
 function isNetwork(scope: string): boolean {
   return scope.includes('/') && ADDRESS.test(scope)
-}
-
-function linksOf(subject: MessageLink | undefined, publicUrl: string | undefined): MessageLink[] {
-  if (subject === undefined || publicUrl === undefined) return []
-  const dashboard = { text: 'Open all incidents', url: `${publicUrl}#incidents` }
-  return subject.url.length <= MAX_URL ? [subject, dashboard] : [dashboard]
 }
 
 /** Cuts the lists of an incident until its JSON is small enough: paths and policies have texts of others. */

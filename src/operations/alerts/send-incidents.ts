@@ -1,10 +1,10 @@
 import type { Database } from '../../database/database.js'
 import { errorMessage } from '../../ground/errors.js'
-import type { Incident } from '../../reports/incidents/incident.js'
+import { earlierIds, type Incident } from '../../reports/incidents/incident.js'
 import { recordRuns } from './alert-runs.js'
 import { type AlertChannel, deliver, subscriptionOf } from './channel.js'
 import { type ChannelDependencies, createChannels, listChannels } from './channels.js'
-import { IncidentMemory, type IncidentNews } from './incident-memory.js'
+import { IncidentMemory, type IncidentNews, type ToldIds } from './incident-memory.js'
 import { createIncidentMessage } from './incident-message.js'
 import type { AlertLog } from './notify.js'
 
@@ -79,16 +79,16 @@ async function tellChannel(
 ): Promise<IncidentOutcome> {
   const { database, clock, settings, log } = dependencies
   const memory = new IncidentMemory(database, clock, subscriptionOf(channel))
-  const told = await memory.read(incidents.map(({ id }) => id))
-  const news = incidents.flatMap((incident) => newsOf(incident, told, settings.notifiesResolved))
+  const told = await memory.read(incidents.flatMap((incident) => [incident.id, ...earlierIds(incident)]))
+  const news = incidents.map(toldAs(incidents, told)).flatMap((each) => newsOf(each, told, settings.notifiesResolved))
   const errors: string[] = []
   let count = 0
   let failed = 0
-  for (const { incident, what } of news) {
+  for (const { incident, id, what } of news) {
     if (count === MAX_TOLD || failed === MAX_FAILED || signal?.aborted) break
-    const claim = await memory.claim(incident.id, what)
+    const claim = await memory.claim(id, what)
     if (claim === undefined) continue
-    const { delivered, error } = await deliver(channel, createIncidentMessage(incident, what, settings.publicUrl))
+    const { delivered, error } = await deliver(channel, createIncidentMessage(incident, id, settings.publicUrl))
     const isOver: IncidentNews[] = incident.to === null ? [] : ['over']
     await claim.settle(delivered ? [what, ...isOver.filter((each) => each !== what)] : []).catch((failure: unknown) => {
       const reason = errorMessage(failure)
@@ -104,13 +104,37 @@ async function tellChannel(
   return { told: count, error }
 }
 
-/** Returns what is to be told of an incident. One that was over when it was first told is not told again. */
+/** An incident, with the id under which a subscription is told of it. */
+interface ToldIncident {
+  readonly incident: Incident
+  readonly id: string
+}
+
+/**
+ * Returns the function that names an incident as a subscription was told of it: one that was a policy's when it was told
+ * keeps that id, unless the policy's goes on beside it.
+ */
+function toldAs(incidents: readonly Incident[], { found }: ToldIds): (incident: Incident) => ToldIncident {
+  const taken = new Set(incidents.map(({ id }) => id))
+  return (incident) => {
+    const earlier = found.has(incident.id)
+      ? undefined
+      : earlierIds(incident).find((id) => found.has(id) && !taken.has(id))
+    if (earlier !== undefined) taken.add(earlier)
+    return { incident, id: earlier ?? incident.id }
+  }
+}
+
+/**
+ * Returns what is to be told of an incident: that it is there, also where it goes on again after it was told to be over; and
+ * that it is over, unless it was when it was first told.
+ */
 function newsOf(
-  incident: Incident,
-  told: Readonly<Record<IncidentNews, ReadonlySet<string>>>,
+  { incident, id }: ToldIncident,
+  told: ToldIds,
   notifiesOver: boolean,
-): { readonly incident: Incident; readonly what: IncidentNews }[] {
-  if (!told.found.has(incident.id)) return [{ incident, what: 'found' }]
-  const isOver = notifiesOver && incident.to !== null && !told.over.has(incident.id)
-  return isOver ? [{ incident, what: 'over' }] : []
+): (ToldIncident & { readonly what: IncidentNews })[] {
+  const isOver = incident.to !== null
+  if (!told.found.has(id) || (!isOver && told.over.has(id))) return [{ incident, id, what: 'found' }]
+  return notifiesOver && isOver && !told.over.has(id) ? [{ incident, id, what: 'over' }] : []
 }

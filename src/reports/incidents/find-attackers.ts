@@ -1,7 +1,5 @@
 /** The incidents of clients and of networks. Pure. */
-import { clientAddress, neighbourhood, networkClient } from '../../clients/client-networks.js'
-import { rememberClients } from '../../ground/remember.js'
-import { type FoundIncident, groupBy, type RefusedRow } from './incident.js'
+import { type FoundIncident, groupBy, networkFor, type RefusedRow } from './incident.js'
 import { type HourSpan, spansFrom } from './usual.js'
 
 /** A client in an hour in which it is heavy. */
@@ -28,12 +26,6 @@ interface Group {
 interface Cluster extends HourSpan {
   readonly heavy: readonly HeavyHour[]
 }
-
-/** Returns the network by which a client is grouped, as a client; undefined for one without a whole address. */
-export const networkFor = rememberClients((client) => {
-  const address = clientAddress(client)
-  return address === undefined ? undefined : networkClient(neighbourhood(address))
-})
 
 /** Groups heavy clients by their networks; a client without one is a group. */
 export function groupHeavy(heavy: readonly HeavyHour[]): Map<string, HeavyHour[]> {

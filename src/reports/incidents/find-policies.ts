@@ -1,5 +1,5 @@
 /** The incidents of policies. Pure. */
-import type { FoundIncident, RefusedRow } from './incident.js'
+import { type FoundIncident, POLICY_SCOPE, type RefusedRow } from './incident.js'
 import { HEAVY_POLICY, isHeavy, median, QUIET_HOURS, spansFrom, usualHours } from './usual.js'
 
 /** The refusals of a policy in an hour. */
@@ -41,7 +41,7 @@ export function findPolicies({ totals, attackers, firstHour, from, present }: Po
           return { at, client: '', policy, refused: left(at), denied }
         })
       const without = (clients.get(policy) ?? []).filter(([hour]) => hour >= span.from && hour < span.to)
-      return { kind: 'policy', scope: `policy:${policy}`, ...span, rows, before: [], without }
+      return { kind: 'policy', scope: `${POLICY_SCOPE}${policy}`, ...span, rows, before: [], without }
     })
   })
 }

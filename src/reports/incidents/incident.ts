@@ -1,4 +1,6 @@
 import { createHash } from 'node:crypto'
+import { clientAddress, neighbourhood, networkClient } from '../../clients/client-networks.js'
+import { rememberClients } from '../../ground/remember.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
 
 /** Whether refusals go on, whether somebody has acted or decided to ignore them since they began, or whether they have ended. */
@@ -7,7 +9,10 @@ export type IncidentState = (typeof INCIDENT_STATES)[number]
 
 /** Unusually many refusals that belong together: those of a client, of a network, or of a policy. */
 export interface Incident {
-  /** The hash of the scope and the hour in which the incident began: the same in every call, and in every process. */
+  /**
+   * The hash of the hour in which the incident began and of its client or policy, of an address that of its network: the same
+   * in every call and in every process, also when the incident of a client becomes that of its network.
+   */
   readonly id: string
   /** A client, as `ip:203.0.113.7` or `user:7`; a network, as `203.0.113.0/24`; or a policy, as `policy:search`. */
   readonly scope: string
@@ -34,10 +39,19 @@ export interface Incident {
 /** The number of characters of a hash that are an id: 80 bits. */
 const ID_LENGTH = 20
 
-/** Returns the id of the incident of a scope that began in an hour. It tells nobody the client. */
-function incidentId(scope: string, hour: number): string {
+/** The scope of a policy's incident, before the name. */
+export const POLICY_SCOPE = 'policy:'
+
+/** Returns the network by which a client is grouped, as a client; undefined for one without a whole address. */
+export const networkFor = rememberClients((client) => {
+  const address = clientAddress(client)
+  return address === undefined ? undefined : networkClient(neighbourhood(address))
+})
+
+/** Returns the id of the incident of a client, a network or a policy that began in an hour. It tells nobody the client. */
+function incidentId(name: string, hour: number): string {
   return createHash('sha256')
-    .update(JSON.stringify([scope, hour * HOUR_MS]))
+    .update(JSON.stringify([name, hour * HOUR_MS]))
     .digest('hex')
     .slice(0, ID_LENGTH)
 }
@@ -66,8 +80,19 @@ export interface FoundIncident {
   readonly without: readonly (readonly [hour: number, client: string])[]
 }
 
-export function idOf({ scope, from }: FoundIncident): string {
-  return incidentId(scope, from)
+export function idOf({ kind, scope, from }: FoundIncident): string {
+  const client = kind === 'network' ? `ip:${scope}` : scope
+  return incidentId(kind === 'policy' ? scope : (networkFor(client) ?? client), from)
+}
+
+/**
+ * Returns the ids under which the refusals of a client's or a network's incident may have been found before any of its
+ * clients was heavy: as incidents of policies, which began in its first hour or the one before.
+ */
+export function earlierIds({ scope, policies, from }: Incident): string[] {
+  if (scope.startsWith(POLICY_SCOPE)) return []
+  const hour = Math.floor(Date.parse(from) / HOUR_MS)
+  return policies.flatMap((policy) => [hour, hour - 1].map((each) => incidentId(`${POLICY_SCOPE}${policy}`, each)))
 }
 
 /** Groups rows by a name. */

@@ -1,7 +1,7 @@
 import { HOUR_MS } from '../../ground/time/clock.js'
 import { compareBytes } from '../breakdown.js'
 import { clampedIsoTime, type LogSnapshot, type Report } from '../report.js'
-import { type ReportWindow, toWindow, type WindowOptions, windowFor } from '../report-window.js'
+import { type ReportWindow, type TimeRange, toWindow, type WindowOptions, windowFor } from '../report-window.js'
 import { type IncidentAction, readActions } from './actions.js'
 import { findIncidents } from './find-incidents.js'
 import { type FoundIncident, INCIDENT_STATES, type Incident, type IncidentState, idOf } from './incident.js'
@@ -10,6 +10,8 @@ import { type IncidentTimes, readTimes } from './minutes.js'
 import { policiesOf, readPaths } from './paths.js'
 import { countPolicyClients } from './policy-clients.js'
 
+/** What goes on has refusals in it. */
+const LAST_HOUR = { days: 1 / 24 }
 /** The most incidents that are listed. */
 const MAX_INCIDENTS = 1_000
 
@@ -41,11 +43,14 @@ export function incidents(options: WindowOptions = {}): Report<readonly Incident
   return async (snapshot) => describe(snapshot, await listIncidents(snapshot, window))
 }
 
-/** Reports the incidents that go on: those that need somebody first, then those with the most refusals. */
-export function ongoingIncidents(limit: number): Report<readonly IncidentStory[]> {
+/**
+ * Reports the incidents that go on, or those of a range, over or not: those that need somebody first, then those with the
+ * most refusals.
+ */
+export function incidentStories(limit: number, range?: TimeRange): Report<readonly IncidentStory[]> {
   return async (snapshot) => {
-    const all = await listIncidents(snapshot, { days: 1 / 24 })
-    const listed = all.filter(({ state }) => state !== 'over').slice(0, limit)
+    const all = await listIncidents(snapshot, range ?? LAST_HOUR)
+    const listed = all.filter(({ state }) => range !== undefined || state !== 'over').slice(0, limit)
     const described = await describe(snapshot, listed)
     const effects = await Promise.all(listed.map((each) => readEffect(snapshot, each.found, each.action)))
     return described.map((incident, index) => ({

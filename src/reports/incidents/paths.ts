@@ -6,7 +6,7 @@ import { keysForClient } from '../client-search.js'
 import { Parameters } from '../filter.js'
 import { duringPeriod, TURNED_AWAY_EVENTS } from '../logged-events.js'
 import type { LogSnapshot } from '../report.js'
-import { type FoundIncident, idOf } from './incident.js'
+import { type FoundIncident, idOf, POLICY_SCOPE } from './incident.js'
 
 const MAX_PATHS = 5
 /** The number of clients of a network that are read: those with the most refusals. */
@@ -64,7 +64,7 @@ function partsFor(snapshot: LogSnapshot, incident: FoundIncident, index: number)
   const select = (where: string, limit: number) =>
     `SELECT ${index} AS incident, path FROM ${table} WHERE ${where} ORDER BY "timestamp" DESC LIMIT ${limit}`
   if (kind === 'policy') {
-    const policy = scope.slice('policy:'.length)
+    const policy = scope.slice(POLICY_SCOPE.length)
     return [
       (parameters) =>
         select(

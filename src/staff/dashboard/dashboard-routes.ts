@@ -5,7 +5,7 @@ import { DAY_MS, SECOND_MS } from '../../ground/time/clock.js'
 import type { Internals } from '../../plugin/internals.js'
 import { CSV_LIMIT, clientsCsvRows, offendersCsvRows } from '../../reports/csv.js'
 import { type DashboardReport, dashboardReport } from '../../reports/dashboard-report.js'
-import { type IncidentStory, ongoingIncidents } from '../../reports/incidents/incidents.js'
+import { type IncidentStory, incidentStories } from '../../reports/incidents/incidents.js'
 import { countedClients, keyDetail, offenderDetail } from '../../reports/offender-detail.js'
 import { topOffenders } from '../../reports/ranking.js'
 import { closedHourCacheFor, createReportRunner, type Report } from '../../reports/report.js'
@@ -58,12 +58,13 @@ import { registerTokenRoutes } from './tokens/token-routes.js'
 const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such page.', 404)
 const MissingKeyError = createError('FST_RATE_LIMIT_MISSING_KEY', 'missing ?key= parameter', 400)
 
-/** The most incidents on top of the dashboard: with more of them, the list of clients says more. */
+/** The most incidents on top of the dashboard: with more of them, the list of clients says more. Links lead to those of a range. */
 const MAX_INCIDENTS = 10
+const MAX_OF_RANGE = 50
 
 interface DatedReport {
   readonly report: DashboardReport
-  /** Those that go on. */
+  /** Those that go on; of a range, all of it. */
   readonly incidents: readonly IncidentStory[]
   /** Of their policies. */
   readonly rulePages: RulePageLinks
@@ -89,6 +90,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   const shared = new SharedReports<DatedReport>(clock)
 
   async function readDated(view: RequestedView): Promise<DatedReport> {
+    const range = view.window.since === undefined ? undefined : view.window
     const [report, incidents] = await Promise.all([
       read(
         dashboardReport({
@@ -99,7 +101,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
           hasOffenders: pages.showOffenders,
         }),
       ),
-      read(ongoingIncidents(MAX_INCIDENTS)),
+      read(incidentStories(range === undefined ? MAX_INCIDENTS : MAX_OF_RANGE, range)),
     ])
     const policies = incidents.flatMap((incident) => incident.policies)
     const rulePages = await findRulePages(internals, [...new Set(policies)])

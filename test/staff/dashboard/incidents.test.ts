@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { databaseFor } from '../../../src/database/database.js'
-import { MINUTE_MS } from '../../../src/ground/time/clock.js'
+import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/ground/time/clock.js'
 import type { RateLimitEvent } from '../../../src/log/event.js'
+import { createIncidentMessage } from '../../../src/operations/alerts/incident-message.js'
 import type { StaffRole } from '../../../src/staff/shell/roles.js'
 import { unescapeHtml } from '../../support/client-forms.js'
 import { forEachDatabase, type Provider } from '../../support/databases.js'
@@ -121,6 +122,38 @@ forEachDatabase((provider) => {
     await page.submit({ id: incident?.id ?? '', ignore: 'no' }, {}, 'ignore')
     assert.equal((await rows()).length, 1)
     assert.equal((await page.submit({ id: 'all' }, {}, 'ignore')).status, 400)
+  })
+
+  test('a message leads to the incident, while it goes on and when it is long over', async (t) => {
+    const { refuse, rows, get, nowMs, clock, analytics } = await start(t, provider)
+    const startMs = nowMs - 40 * MINUTE_MS
+    await refuse('user:7', 60, startMs)
+    await refuse('user:8', 60, nowMs - DAY_MS)
+    const addressOf = async () => {
+      const incident = (await analytics.getIncidents()).find(({ scope }) => scope === 'user:7')
+      assert.ok(incident)
+      const [link] = createIncidentMessage(incident, incident.id, 'https://example.com/').links
+      return new URL(link?.url ?? '')
+    }
+    const shownAt = async ({ search, hash }: URL) => {
+      const { text } = await get(search)
+      return new RegExp(`<li id="${hash.slice(1)}".*?</li>`, 's').exec(text)?.[0] ?? ''
+    }
+    const open = await addressOf()
+    assert.match(await shownAt(open), /user:7/)
+    assert.match(await shownAt(open), /Ignore/)
+    clock.advance(3 * HOUR_MS)
+    const over = await addressOf()
+    assert.deepEqual(await rows(), [], 'the dashboard itself has what goes on')
+    for (const laterMs of [0, 10 * DAY_MS]) {
+      clock.advance(laterMs)
+      for (const address of [open, over]) {
+        const row = await shownAt(address)
+        assert.match(row, /user:7.*until .*It is over\./s)
+        assert.doesNotMatch(row, /Ignore|Raise|action="block"/)
+      }
+    }
+    assert.doesNotMatch((await get(over.search)).text, /user:8/)
   })
 
   test('viewers see incidents, and may do nothing about them', async (t) => {

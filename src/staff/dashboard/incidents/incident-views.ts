@@ -1,7 +1,8 @@
-/** The incidents on top of the dashboard: what goes on, what can be done about it, and what came of that. */
+/** The incidents on top of the dashboard: what goes on or went on, what can be done about it, and what came of that. */
 
 import type { NamedLimit } from '../../../plugin/internals.js'
 import type { IncidentAction } from '../../../reports/incidents/actions.js'
+import { POLICY_SCOPE } from '../../../reports/incidents/incident.js'
 import type { IncidentStory } from '../../../reports/incidents/incidents.js'
 import { type QuickActions, raiseFormHref, twice } from '../client-offer.js'
 import { formatCount, spanWords, toMoment, visible } from '../format.js'
@@ -22,9 +23,8 @@ export interface IncidentRights {
 
 /** The most paths that a sentence names. */
 const MAX_PATHS = 2
-const POLICY = 'policy:'
 
-/** Returns the incidents that go on, for the page; those that somebody ignores are listed apart. */
+/** Returns incidents for the page; those that somebody ignores are listed apart. */
 export function incidentViews(stories: readonly IncidentStory[], view: View, rights: IncidentRights) {
   const shown = stories.map((story) => incidentView(story, view, rights))
   const [ignored, listed] = [true, false].map((wanted) => shown.filter(({ is_ignored }) => is_ignored === wanted))
@@ -33,13 +33,16 @@ export function incidentViews(stories: readonly IncidentStory[], view: View, rig
 
 function incidentView(story: IncidentStory, view: View, rights: IncidentRights) {
   const { id, scope, policies, paths, refused, denied, clients, from, action } = story
-  const policy = scope.startsWith(POLICY) ? scope.slice(POLICY.length) : undefined
+  const policy = scope.startsWith(POLICY_SCOPE) ? scope.slice(POLICY_SCOPE.length) : undefined
   const client = policy === undefined ? clientOf(scope) : undefined
   const back = backTo(view)
   const page = client === undefined ? undefined : clientHref(client, view.window, back)
   const rulePage = policy === undefined ? undefined : rights.rulePages.get(policy)
   const path = paths[0]
-  const quick = client === undefined ? undefined : rights.quickActions(client)
+  const isOver = story.state === 'over'
+  // Nothing can be done about what is over, but a rule for the next time.
+  const quick = client === undefined || isOver ? undefined : rights.quickActions(client)
+  const mayAct = rights.token !== undefined && !isOver
   return {
     id,
     name: policy === undefined ? visible(scope) : `Policy ${visible(policy)}`,
@@ -50,14 +53,17 @@ function incidentView(story: IncidentStory, view: View, rights: IncidentRights) 
     refused: `${formatCount(refused)} refused`,
     denied: denied === 0 ? '' : `${formatCount(denied)} denied`,
     clients: clients === 1 ? '' : `${formatCount(clients)} clients`,
+    until: story.to === null ? undefined : shortMoment(Date.parse(story.to), rights.readAtMs),
     is_open: story.state === 'open',
+    is_over: isOver,
+    may_ignore: mayAct,
     is_ignored: action?.what === 'ignored',
     action: action && { words: actionWords(action), ...shortMoment(action.at_ms, rights.readAtMs) },
     proof: proofWords(story),
     quick,
     is_network: scope.includes('/') && policy === undefined,
-    raise_href: rights.token === undefined ? undefined : client && raiseHref(client, story, quick, rights, view),
-    limit_href: rights.mayMakeRules && policy !== undefined && rulePage ? limitHref(policy, rights) : undefined,
+    raise_href: mayAct && client !== undefined && raiseHref(client, story, quick, rights, view),
+    limit_href: rights.mayMakeRules && policy !== undefined && rulePage && !isOver && limitHref(policy, rights),
     rule_href: rights.mayMakeRules && path !== undefined ? ruleFormHref(view.window, { path }) : undefined,
   }
 }
