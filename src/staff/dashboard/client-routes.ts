@@ -1,14 +1,13 @@
-/** The page of one client, and the search that leads to it. */
+/** The page of one client. */
 import createError from '@fastify/error'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isNetwork } from '../../clients/client-networks.js'
 import { type ClientEffect, clientEffect } from '../../reports/change-effects.js'
 import { type ClientDetail, clientDetail } from '../../reports/client-detail.js'
 import { type FoundClient, findClients } from '../../reports/find-clients.js'
-import { hasEnded, type ReportWindow } from '../../reports/report-window.js'
-import { topClients } from '../../reports/top-clients.js'
+import { hasEnded } from '../../reports/report-window.js'
 import { takeNotice } from '../shell/notice-cookie.js'
-import { lastParameter, requestedClient, requestedSearchText } from '../shell/request-query.js'
+import { lastParameter, requestedClient } from '../shell/request-query.js'
 import { issueFormToken } from '../shell/staff-actions.js'
 import { actorWith } from '../shell/staff-member.js'
 import { staffRoute } from '../shell/staff-routes.js'
@@ -16,28 +15,20 @@ import { offerFor, overrideClientFor, usualClient } from './client-offer.js'
 import { clientContext } from './client-page.js'
 import type { ClientReport } from './client-state.js'
 import { presentStandings } from './client-state.js'
-import { clientHref, searchHref } from './links.js'
+import { searchHref } from './links.js'
 import { readLogState } from './log-state.js'
 import type { PageRoutes } from './page-routes.js'
 import { type ClientView, isFollowing, isScript, readClientView, withoutStyle } from './requested-view.js'
 import { findRulePages } from './rules/rule-links.js'
-import { searchContext } from './search-page.js'
+import { isSpelledClient, isUnknown } from './search/meant-clients.js'
 import { SharedReports } from './shared-reports.js'
 
 /** The number of overrides in force that are compared with the time before them. */
 const MAX_EFFECTS = 3
-/** The number of clients that are listed where nothing is searched for. */
+/** The number of clients of a network that are listed. */
 const MAX_LISTED = 20
 
 const MissingClientError = createError('FST_RATE_LIMIT_MISSING_CLIENT', 'missing ?client= parameter', 400)
-
-/** A client with its kind. */
-const SPELLED = /^(?:(?:ip|user|header|cookie|route|key):|all$)/
-
-/** Returns whether nothing is known of a client: no request of the window, no override and no history of one. */
-function isUnknown({ requests, history, overrides }: ClientDetail): boolean {
-  return requests === 0 && history.length === 0 && overrides.length === 0
-}
 
 export function registerClientRoutes({ app, internals, pages, read }: PageRoutes): void {
   const { clock, switches, privacy, limitNamed } = internals
@@ -77,7 +68,7 @@ export function registerClientRoutes({ app, internals, pages, read }: PageRoutes
     const name = JSON.stringify([client, view.window, view.onlyRefused])
     const { result, freshForMs } = await shared.read(name, takesShared, () => readClient(client, view))
     // The search knows what a bare address or id may mean, and never leads to a client of which nothing is known.
-    if (!SPELLED.test(client) && isUnknown(result.detail)) {
+    if (!isSpelledClient(client) && isUnknown(result.detail)) {
       return reply.redirect(searchHref(client, view.window, view.back), 303)
     }
     const actor =
@@ -121,40 +112,5 @@ export function registerClientRoutes({ app, internals, pages, read }: PageRoutes
     return found.filter((found) => found.client !== client).slice(0, MAX_LISTED)
   }
 
-  async function search(request: FastifyRequest, reply: FastifyReply) {
-    const text = requestedSearchText(request)
-    const kept = readClientView((name) => lastParameter(request, name), clock.now())
-    const { window, back } = kept
-    if (text === '') {
-      const busiest = await read(topClients({ ...window, limit: MAX_LISTED, by: 'requests' }))
-      return pages.send(reply, 'search-results', searchContext(text, busiest, kept, clock.now()))
-    }
-    const found = await meantClients(text, await read(findClients({ text, ...window })), window)
-    const [only] = found
-    if (only !== undefined && found.length === 1) return reply.redirect(clientHref(only.client, window, back), 303)
-    return pages.send(reply, 'search-results', searchContext(text, found, kept, clock.now()))
-  }
-
-  /** Returns those that are meant: not those that the text spells, but nothing is known of, since a word may be anything. */
-  async function meantClients(
-    text: string,
-    found: readonly FoundClient[],
-    window: ReportWindow,
-  ): Promise<readonly FoundClient[]> {
-    // The page of a network lists the clients in it, and can block all of them.
-    const network = found.find(({ client, is_exact }) => is_exact && isNetwork(client))
-    if (network !== undefined) return [network]
-    const active = found.filter(({ requests }) => requests > 0)
-    if (active.length > 0) return active
-    // An address has a page before its first request, too.
-    if (SPELLED.test(text) || found.some(({ client }) => client.startsWith('ip:'))) return found
-    const details = await Promise.all(found.map(({ client }) => read(clientDetail({ client, ...window, recent: 1 }))))
-    return found.filter((_, index) => {
-      const detail = details[index]
-      return detail !== undefined && !isUnknown(detail)
-    })
-  }
-
   app.get('/client.html', staffRoute('client-page'), showClient)
-  app.get('/search.html', staffRoute('client-search'), search)
 }

@@ -1,12 +1,14 @@
-/** The main list of the dashboard: clients, or their networks. */
+/** Lists of clients: the main one of the dashboard, of clients or their networks, and those that were found. */
 import type { ClientCounts } from '../../reports/client-counts.js'
 import type { Listing } from '../../reports/dashboard-clients.js'
 import type { DashboardReport } from '../../reports/dashboard-report.js'
+import type { ReportWindow } from '../../reports/report-window.js'
 import { drawSparkline } from './chart.js'
 import type { QuickActions } from './client-offer.js'
 import { formatCount, visible } from './format.js'
-import { backTo, clientHref, dashboardHref, explainHref, type View } from './links.js'
+import { type Back, backTo, clientHref, dashboardHref, explainHref, type View } from './links.js'
 import { groupNeighbours, type ListRow, toRow } from './neighbours.js'
+import { stackOutcomes, toOutcomes } from './stack.js'
 import type { Choice } from './time-selector.js'
 
 /** The most policies that a row names. */
@@ -82,4 +84,19 @@ function countCells({ requests, over_limit, would_be, denied }: ClientCounts) {
     would_be: formatCount(would_be),
     denied: formatCount(denied),
   }
+}
+
+/** Returns the rows of `found-clients.hbs`. */
+export function foundClients(
+  found: readonly (ClientCounts & { readonly client: string })[],
+  window: ReportWindow,
+  back: Back,
+) {
+  const most = Math.max(0, ...found.map(({ requests }) => requests))
+  return found.map(({ client, ...counts }) => ({
+    client: visible(client),
+    href: clientHref(client, window, back),
+    ...countCells(counts),
+    segments: stackOutcomes(toOutcomes(counts), most),
+  }))
 }

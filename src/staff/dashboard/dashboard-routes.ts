@@ -51,6 +51,7 @@ import {
 } from './requested-view.js'
 import { findRulePages, type RulePageLinks } from './rules/rule-links.js'
 import { registerRuleRoutes } from './rules/rule-routes.js'
+import { registerSearchRoutes } from './search/search-routes.js'
 import { SharedReports } from './shared-reports.js'
 import { readRange } from './time-range.js'
 import { registerTokenRoutes } from './tokens/token-routes.js'
@@ -195,6 +196,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   }
 
   registerClientRoutes(routes)
+  registerSearchRoutes(routes)
   app.register(async (scope) => registerActionRoutes(scope, internals))
   app.register(async (scope) => registerIncidentActions(scope, internals))
   registerEventsRoutes(routes)

@@ -154,9 +154,20 @@ export function offenderJsonHref(key: string, window: ReportWindow): string {
   return `offender/?${new URLSearchParams([['key', key], ...windowFields(window)])}`
 }
 
-/** Returns the page that finds the clients that a text may mean, or the client's own page where there is one. */
-export function searchHref(text: string, window: ReportWindow, back: Back): string {
-  return `search.html?${new URLSearchParams([['q', text], ...clientFields(window, back)])}`
+/**
+ * Returns the page that finds what a text may mean, or the client's own page where it means that alone.
+ *
+ * @param group the one group to show, with more rows
+ */
+export function searchHref(text: string, window: ReportWindow, back: Back, group?: string): string {
+  const fields: [string, string][] = [['q', text], ...(group === undefined ? [] : [['in', group] as [string, string]])]
+  return `search.html?${new URLSearchParams([...fields, ...clientFields(window, back)])}`
+}
+
+/** Returns the list of the clients that a text may mean, or without one of the busiest. */
+export function clientsHref(text: string, window: ReportWindow, back: Back): string {
+  const fields: [string, string][] = text === '' ? [] : [['q', text]]
+  return `clients.html?${new URLSearchParams([...fields, ...clientFields(window, back)])}`
 }
 
 /** A request of the log; `client` is spelled as there. */

@@ -27,7 +27,7 @@ export const NO_NAVIGATION: Navigation = { links: [] }
 /** The pages of the dashboard that every page links to, relative to it, in their order. */
 const DASHBOARD_LINKS: readonly { readonly text: string; readonly page: string; readonly right?: Right }[] = [
   { text: 'Dashboard', page: '' },
-  { text: 'Clients', page: 'search.html' },
+  { text: 'Clients', page: 'clients.html' },
   { text: 'Events', page: 'events.html' },
   { text: 'Rules', page: 'rules.html' },
   { text: 'Overrides and bans', page: 'overrides.html' },

@@ -49,6 +49,7 @@ const PAGE_NAMES = [
   'dashboard',
   'offender',
   'client',
+  'clients-page',
   'search-results',
   'events',
   'explain',

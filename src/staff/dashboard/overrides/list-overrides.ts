@@ -113,7 +113,8 @@ export async function listOverrides(
   }
 }
 
-async function findRows(
+/** Reads the rows of a page, without what `completeRows` adds. */
+export async function findRows(
   { dialect, query }: Database,
   privacy: AddressPrivacy | undefined,
   listing: OverrideListing,
@@ -241,9 +242,10 @@ function containsText(
   return `(${isTheirs} OR ${contains.join(' OR ')})`
 }
 
-async function completeRows(
+/** Adds the fields, and who wrote them, to some rows. */
+export async function completeRows(
   database: Database,
-  { order }: OverrideListing,
+  { order }: Pick<OverrideListing, 'order'>,
   rows: readonly FoundRow[],
 ): Promise<ListedOverride[]> {
   if (rows.length === 0) return []

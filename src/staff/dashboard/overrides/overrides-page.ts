@@ -113,7 +113,8 @@ export function overridesContext(view: OverrideView, page: OverridePage, token: 
 
 const TEXTS = ['client', 'effect', 'pathPattern', 'note'] as const
 
-function overrideRow({ id, entry, isInForce, updatedAt, actor }: ListedOverride, nowMs: number) {
+/** Returns what a list says of an override. */
+export function overrideRow({ id, entry, isInForce, updatedAt, actor }: ListedOverride, nowMs: number) {
   // Raw SQL may have written values of other types.
   const [client = '', effect = '', pathPattern = '', note = ''] = TEXTS.map((name) => String(entry[name]))
   const expiresAtMs = entry.expiresAt === null ? null : Date.parse(entry.expiresAt)

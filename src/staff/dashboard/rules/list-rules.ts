@@ -121,6 +121,35 @@ export async function listRules(
   return { ...page, rules: rules.toSorted((one, other) => positionOf(one) - positionOf(other)) }
 }
 
+/** The rules that a text may mean. */
+export interface FoundRules {
+  readonly rules: readonly ListedRule[]
+  /** The number of all of them. */
+  readonly count: number
+}
+
+/**
+ * Finds rules as the search of the list does: the one of that name first, then in the order in which rules are tried.
+ *
+ * @param limit the most rules to return
+ */
+export async function findRules(
+  { query, dialect }: Pick<Database, 'query' | 'dialect'>,
+  text: string,
+  limit: number,
+): Promise<FoundRules> {
+  const parameters = new Parameters()
+  const listing = { text, state: undefined, effect: undefined, order: undefined, isDescending: false }
+  const condition = listedSql(dialect, listing, parameters, 0)
+  const isNamed = `lower(name) = ${parameters.add(storable(text, MAX_KEY_LENGTH).toLowerCase())}`
+  const rows = await query<ListedRule & { readonly found: number }>(
+    `SELECT ${selectedColumns(LISTED_FIELDS)}, COUNT(*) OVER () AS found FROM ${dialect.table(RULES.table)}
+     WHERE ${condition} ORDER BY CASE WHEN ${isNamed} THEN 0 ELSE 1 END, ${RULES.order(dialect)} LIMIT ${limit}`,
+    parameters.values,
+  )
+  return { rules: rows, count: rows[0]?.found ?? 0 }
+}
+
 /** Returns the condition of the rules that are listed. */
 export function listedSql(
   dialect: Dialect,

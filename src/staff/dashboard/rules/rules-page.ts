@@ -88,7 +88,8 @@ interface RulesView extends RuleListRights {
 }
 
 const WEEK_MS = 7 * DAY_MS
-const SETTINGS: Readonly<Record<CodeLimit['setting'], string>> = {
+/** The settings of the limits of the code, as the app's code names them. */
+export const LIMIT_SETTINGS: Readonly<Record<CodeLimit['setting'], string>> = {
   rateLimits: 'middleware.rateLimits',
   defaultRate: 'middleware.defaultRate',
   ceiling: 'middleware.ceiling',
@@ -152,21 +153,14 @@ export function rulesContext(
         const { total, blocked } = activity.today.get(rule.name) ?? NO_TRAFFIC
         const { text, problem } = typed.get(rule.id) ?? { text: String(rule.priority), problem: undefined }
         return {
+          ...listedRule(rule, nowMs),
           id: rule.id,
-          name: shownText(rule.name),
-          href: ruleHref(String(rule.name)),
-          pattern: shownText(rule.pathPattern),
-          method: shownText(rule.method),
-          condition: shownText(rule.condition),
-          rate: shownText(rule.rate),
           priority: rule.priority,
           typed: text,
           problem,
           hits: formatCount(total),
           refused: formatCount(blocked),
-          ...state(rule, nowMs),
           is_on: Boolean(rule.isActive),
-          counts_only: !rule.block,
           idle: isWhole && isInForce(rule, nowMs) && !activity.active.has(rule.name) ? idle(rule, nowMs) : undefined,
         }
       }),
@@ -174,7 +168,7 @@ export function rulesContext(
       code_limits: codeLimits.map(({ policy, rate, setting, routes }) => ({
         policy: visible(policy),
         rate: rate ?? 'a function of the request',
-        setting: SETTINGS[setting],
+        setting: LIMIT_SETTINGS[setting],
         routes: routes.map(visible),
       })),
       unruled: unruledText(activity.today),
@@ -191,6 +185,20 @@ function unruledText(today: RuleActivity['today']): string {
   return unruled === 0
     ? 'In the last 24 hours, every logged request matched a rule.'
     : `In the last 24 hours, ${countOf(unruled, 'logged request')} matched no rule.`
+}
+
+/** Returns what a list says of a rule. */
+export function listedRule(rule: ListedRule, nowMs: number) {
+  return {
+    name: shownText(rule.name),
+    href: ruleHref(String(rule.name)),
+    pattern: shownText(rule.pathPattern),
+    method: shownText(rule.method),
+    condition: shownText(rule.condition),
+    rate: shownText(rule.rate),
+    ...state(rule, nowMs),
+    counts_only: !rule.block,
+  }
 }
 
 /** Returns a text of a row, into which raw SQL may have written something else. */
