@@ -197,9 +197,12 @@ forEachDatabase((provider) => {
     for (const text of ['nobody', '12345', 'rule:login:nobody']) {
       const { status, text: html } = await find(text)
       assert.equal(status, 200, text)
-      assert.match(html, /Nothing found for <bdi class="code">[^<]*<\/bdi> in the last 24 hours/)
+      assert.match(
+        html,
+        /Nothing found for <bdi class="code">[^<]*<\/bdi><\/h2>\s*<p>Clients and paths are those of the last 24 hours/,
+      )
     }
-    const { text: busiest } = await request(`${DASHBOARD}search.html`)
+    const { text: busiest } = await request(`${DASHBOARD}clients.html`)
     assert.match(busiest, /Most requests in the last 7 days/)
     assert.match(busiest, /href="client\.html[^"]*" title="user:7"/)
     assert.match(busiest, /aria-current="page">Clients</)

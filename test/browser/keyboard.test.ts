@@ -11,7 +11,8 @@ const ADDRESS = '203.0.113.7'
 const CLIENT = `ip:${ADDRESS}`
 const PAGES = [
   '',
-  'search.html?q=203.0.113',
+  'clients.html?q=203.0.113.0/24',
+  'search.html?q=login',
   `client.html?client=${CLIENT}`,
   `offender.html?key=${CLIENT}`,
   'events.html',

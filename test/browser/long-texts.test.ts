@@ -61,6 +61,10 @@ async function pagesOf(request: (path: string) => Promise<{ readonly text: strin
     `?${new URLSearchParams({ path: `${PATH}?`, rule: `${RULE}x` })}`,
     '?group=network',
     'search.html',
+    'clients.html',
+    `clients.html?q=${LONG}`,
+    'search.html?q=W',
+    'search.html?q=/&in=paths',
     `search.html?q=${LONG}`,
     'search.html?q=203.0.113.0/24',
     ...[`ip:${ADDRESS}`, USER, HEADER, ROUTE, 'ip:203.0.113.0/24'].map((client) => {

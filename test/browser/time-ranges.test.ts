@@ -130,7 +130,8 @@ inChromium(() => {
       '?days=7&show=denied',
       `client.html?client=${CLIENT}&since=2026-01-14T14:00Z&until=2026-01-15T02:00Z&show=allowed`,
       `client.html?client=${CLIENT}&days=7&since=x`,
-      'search.html?since=2026-01-14T14:00Z',
+      'clients.html?since=2026-01-14T14:00Z',
+      'search.html?q=login&since=2026-01-14T14:00Z',
       `offender.html?key=${CLIENT}&since=2026-01-14T14:00Z&until=2026-01-15T02:00Z`,
     ]
     for (const width of [390, 1280]) {

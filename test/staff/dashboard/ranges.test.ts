@@ -48,7 +48,7 @@ forEachDatabase((provider, _open) => {
     const detail = JSON.parse(await text(`offender/?key=${CLIENT}&${RANGE}`))
     assert.deepEqual([detail.days, detail.total, detail.blocked], [1 / 24, 5, 2])
     assert.match(await text(`offender.html?key=${CLIENT}&${RANGE}`), /<dd>5<\/dd>/)
-    assert.match(await text(`search.html?${RANGE}`), /in the range 2026-01-14 14:00–15:00 UTC/)
+    assert.match(await text(`clients.html?${RANGE}`), /in the range 2026-01-14 14:00–15:00 UTC/)
     assert.match(page, /href="clients.csv\?since=2026-01-14T14%3A00Z&until=2026-01-14T15%3A00Z"/)
   })
 

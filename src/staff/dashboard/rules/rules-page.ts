@@ -1,15 +1,11 @@
 import { countOf } from '../../../ground/number-text.js'
-import { DAY_MS } from '../../../ground/time/clock.js'
 import type { CodeLimit } from '../../../http/code-limits.js'
 import { NO_TRAFFIC } from '../../../reports/breakdown.js'
 import type { RuleActivity } from '../../../reports/traffic.js'
-import { isInForce as isInTime } from '../../../rules/validity.js'
 import { formatCount, toMoment, visible } from '../format.js'
-import { ruleHref } from '../links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from '../log-state.js'
 import {
   isNarrowed,
-  type ListedRule,
   RULE_EFFECTS,
   RULE_ORDERS,
   RULE_STATES,
@@ -17,6 +13,7 @@ import {
   type RuleOrder,
   type RulePage,
 } from './list-rules.js'
+import { idle, isInForce, listedRule } from './listed-rule.js'
 
 export const RULE_LIST = 'rules.html'
 
@@ -87,7 +84,6 @@ interface RulesView extends RuleListRights {
   readonly typed: ReadonlyMap<number, TypedPriority>
 }
 
-const WEEK_MS = 7 * DAY_MS
 /** The settings of the limits of the code, as the app's code names them. */
 export const LIMIT_SETTINGS: Readonly<Record<CodeLimit['setting'], string>> = {
   rateLimits: 'middleware.rateLimits',
@@ -187,25 +183,6 @@ function unruledText(today: RuleActivity['today']): string {
     : `In the last 24 hours, ${countOf(unruled, 'logged request')} matched no rule.`
 }
 
-/** Returns what a list says of a rule. */
-export function listedRule(rule: ListedRule, nowMs: number) {
-  return {
-    name: shownText(rule.name),
-    href: ruleHref(String(rule.name)),
-    pattern: shownText(rule.pathPattern),
-    method: shownText(rule.method),
-    condition: shownText(rule.condition),
-    rate: shownText(rule.rate),
-    ...state(rule, nowMs),
-    counts_only: !rule.block,
-  }
-}
-
-/** Returns a text of a row, into which raw SQL may have written something else. */
-function shownText(value: unknown): string {
-  return visible(String(value))
-}
-
 export function countRules(count: number): string {
   return count === 1 ? '1 rule' : `${formatCount(count)} rules`
 }
@@ -250,20 +227,4 @@ function pageLinks({ listing, page }: Pick<RuleListView, 'listing' | 'page'>, pa
     previous_href: href(page - 1),
     next_href: href(page + 1),
   }
-}
-
-function isInForce({ isActive, startsAt, endsAt }: ListedRule, nowMs: number): boolean {
-  return Boolean(isActive) && isInTime({ startsAtMs: startsAt, endsAtMs: endsAt }, nowMs)
-}
-
-function state(rule: ListedRule, nowMs: number) {
-  if (!rule.isActive) return { state: 'Off', tone: 'no' }
-  if (isInForce(rule, nowMs)) return { state: 'In force', tone: 'allowed' }
-  const isOver = rule.endsAt !== null && rule.endsAt <= nowMs
-  return { state: isOver ? 'Over' : 'Not yet', tone: 'no' }
-}
-
-function idle({ createdAt, startsAt }: ListedRule, nowMs: number): string {
-  const since = Math.max(createdAt, startsAt ?? 0)
-  return since <= nowMs - WEEK_MS ? 'Matched nothing for 7 days' : 'Matched nothing so far'
 }

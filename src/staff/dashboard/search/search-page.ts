@@ -14,7 +14,8 @@ import {
 } from '../links.js'
 import { overrideRow } from '../overrides/overrides-page.js'
 import type { RequestedWindow } from '../requested-view.js'
-import { LIMIT_SETTINGS, listedRule, ruleListHref } from '../rules/rules-page.js'
+import { listedRule } from '../rules/listed-rule.js'
+import { LIMIT_SETTINGS, ruleListHref } from '../rules/rules-page.js'
 import { timeSelector } from '../time-selector.js'
 import { type FoundBeside, type FoundPolicy, MAX_COUNT, MAX_ROWS } from './find-beside.js'
 
