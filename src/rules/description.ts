@@ -1,6 +1,6 @@
 /** Describes a table of rules or overrides, once, and derives what follows from the description. */
 
-import { type Dialect, selectedColumns } from '../database/dialect.js'
+import { type Dialect, type SqlWork, selectedColumns } from '../database/dialect.js'
 import { errorMessage, type FieldErrors, RuleValidationError } from '../ground/errors.js'
 import { parseMoment, validateStoredMoment } from './moment.js'
 
@@ -113,6 +113,8 @@ export interface Description<
    * @returns one message for every wrong field
    */
   errors(values: Values, extent: Extent, nowMs: number): FieldErrors
+  /** Begins a change of the table, and returns a check of what the change leaves, which throws a RuleValidationError. */
+  readonly watch?: (dialect: Dialect) => SqlWork<() => SqlWork<void>>
   /** The field that can be given instead of a stored one. */
   readonly shorthand?: Shorthand
   hasExpired(entry: Entry<Table>, nowMs: number): boolean

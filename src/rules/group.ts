@@ -5,6 +5,8 @@ import type { Field } from './description.js'
 
 /** The most groups, the one without a name among them: a request has a limit of each. */
 export const MAX_GROUPS = 8
+/** The most groups that have a name. */
+export const MAX_NAMED_GROUPS = MAX_GROUPS - 1
 const MAX_LENGTH = 30
 const NAME = /^(?:[a-z_-][a-z0-9_-]{0,29})?$/
 
@@ -33,4 +35,27 @@ function validateGroup(value: unknown): string {
   throw new Error(
     `${JSON.stringify(group)} is not a valid group: give at most ${MAX_LENGTH} of a-z, 0-9, - and _, not beginning with a digit, or an empty text for the group without a name`,
   )
+}
+
+/**
+ * Returns the first group that is one too many, and why; undefined where there is none. Groups that were stored before
+ * stay, also where raw SQL wrote too many.
+ *
+ * @param after the groups that a change leaves, in any order, also the one without a name
+ */
+export function findExtraGroup(
+  before: readonly string[],
+  after: Iterable<string>,
+): { readonly group: string; readonly problem: string } | undefined {
+  const named = [...new Set(after)].filter((group) => group !== '').sort()
+  const stored = named.filter((group) => before.includes(group))
+  const added = named.filter((group) => !before.includes(group))
+  const room = Math.max(0, MAX_NAMED_GROUPS - stored.length)
+  const group = added[room]
+  if (group === undefined) return undefined
+  const others = [...stored.slice(0, MAX_NAMED_GROUPS), ...added.slice(0, room)].sort().join(', ')
+  return {
+    group,
+    problem: `${JSON.stringify(group)} would be a group more than the ${MAX_GROUPS} that there may be: give one of ${others}, or an empty text for the group without a name`,
+  }
 }

@@ -3,6 +3,7 @@ import type { Dialect, Query } from '../database/dialect.js'
 import { errorMessage } from '../ground/errors.js'
 import { CooperativeYield } from '../ground/time/cooperative-yield.js'
 import { enforcedColumns } from './description.js'
+import { MAX_GROUPS, MAX_NAMED_GROUPS } from './group.js'
 import type { RejectedRow } from './load-log.js'
 import { parseRule, RULES, type Rule, type RuleRow } from './rule.js'
 
@@ -95,9 +96,12 @@ export class RuleReader {
     if (isSame && this.#loaded !== undefined) return this.#loaded
     const rules: Rule[] = []
     const rejected: RejectedRow[] = []
-    for (const { result } of this.#rows.values()) {
+    const results = [...this.#rows.values()].map(({ result }) => result)
+    const groups = inForceGroups(results)
+    for (const result of results) {
       if ('reason' in result) rejected.push(result)
-      else rules.push(result)
+      else if (groups.has(result.group)) rules.push(result)
+      else rejected.push({ entity: 'rule', name: result.name, reason: tooManyGroups(result.group) })
     }
     this.#loaded = { rules, rejected }
     return this.#loaded
@@ -123,6 +127,16 @@ export class RuleReader {
     if (row !== undefined && this.#ids.get(row.name) === id) this.#ids.delete(row.name)
     return this.#rows.delete(id)
   }
+}
+
+/** Returns the groups that apply, by their names: as many as there may be, where raw SQL wrote more. */
+function inForceGroups(results: readonly (Rule | RejectedRow)[]): ReadonlySet<string> {
+  const named = new Set(results.flatMap((result) => ('reason' in result || result.group === '' ? [] : [result.group])))
+  return new Set(['', ...[...named].sort().slice(0, MAX_NAMED_GROUPS)])
+}
+
+function tooManyGroups(group: string): string {
+  return `the group ${JSON.stringify(group)} is one more than the ${MAX_GROUPS} that there may be`
 }
 
 function readPage(query: Query, dialect: Dialect, afterId: number): Promise<StoredRule[]> {

@@ -18,6 +18,7 @@ import {
 } from './description.js'
 import type { RefusalAnswer } from './refusal-answer.js'
 import { RULE_FIELDS, type RuleEntry } from './rule-fields.js'
+import { watchGroups } from './stored-groups.js'
 import { ENDS_AT, STARTS_AT, type Validity } from './validity.js'
 
 /** A rule as it would be written, or a row of the rule table. An absent field takes the default of its column. */
@@ -69,6 +70,7 @@ export const RULES: Description<typeof RULE_FIELDS, 'name'> = {
   identity: ['name'],
   identify: ({ name }) => ({ name }),
   errors: ruleErrors,
+  watch: watchGroups,
   hasExpired: () => false,
   order: ({ bytewise }) => `${bytewise('group_name')}, priority DESC, ${bytewise('name')}`,
 }

@@ -31,14 +31,25 @@ export function changeRows<Table extends FieldTable, Identity extends keyof Tabl
   return changeLocked(database, [description], () => work(new LockedTable(description, database.dialect, nowMs)))
 }
 
-/** Does the same with several tables. The changes are one action in the history. */
+/**
+ * Does the same with several tables. The changes are one action in the history.
+ *
+ * @throws RuleValidationError where the rules would have too many groups
+ */
 export async function changeLocked<T>(
   database: Database,
-  descriptions: readonly Pick<Description, 'table'>[],
+  descriptions: readonly Pick<Description, 'table' | 'watch'>[],
   work: () => SqlWork<T>,
 ): Promise<T> {
   const tables = descriptions.map(({ table }) => table)
-  const result = await inOneAction(() => database.locked(tables, work))
+  function* watched(): SqlWork<T> {
+    const checks: (() => SqlWork<void>)[] = []
+    for (const { watch } of descriptions) if (watch !== undefined) checks.push(yield* watch(database.dialect))
+    const result = yield* work()
+    for (const check of checks) yield* check()
+    return result
+  }
+  const result = await inOneAction(() => database.locked(tables, watched))
   await database.rulesChanged()
   return result
 }

@@ -1,8 +1,10 @@
+import type { Prisma } from '../../database/generated/sqlite/client.js'
 import type { GeneratedClient } from '../../database/prisma/generated-client.js'
 import { type FieldErrors, RuleValidationError, type WrongRow } from '../../ground/errors.js'
 import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
 import { type Description, type Extent, expandShorthand, spelled, type Values } from '../../rules/description.js'
 import { changeToken, currentAuthor } from '../../rules/history/actor.js'
+import type { RowWrite } from './checked-groups.js'
 import { interactiveTransaction, transactionClient } from './transaction-client.js'
 import { merge, plainFields, type StoredRow, toValues, toWhere } from './write-args.js'
 
@@ -11,6 +13,8 @@ export interface CheckedModel {
   readonly description: Pick<Description, 'entity' | 'fields' | 'identity' | 'errors' | 'shorthand'>
   /** Returns the model of a client. */
   rows(client: GeneratedClient): ModelRows
+  /** Sends a write of valid rows; without it they are sent as they are. */
+  readonly save?: (write: RowWrite) => Promise<unknown>
 }
 
 /** The methods that all models share; each model's own types say more about the arguments. */
@@ -28,7 +32,7 @@ interface Given {
 /** A call of a query extension, as far as all operations share it. */
 interface Write {
   readonly args: object
-  query(args: never): Promise<unknown>
+  query(args: never): Prisma.PrismaPromise<unknown>
 }
 
 export interface WriteOptions {
@@ -57,7 +61,7 @@ const ASCRIBED = 500
  * Raw SQL bypasses the extension: rows that it writes are validated when they are read.
  */
 export function checkedWrites(
-  { description, rows: rowsFor }: CheckedModel,
+  { description, rows: rowsFor, save = ({ send }) => send() }: CheckedModel,
   client: GeneratedClient,
   { changed, underWay, now }: WriteOptions,
 ) {
@@ -104,12 +108,16 @@ export function checkedWrites(
     return rowsFor(queries).findUnique({ where: toWhere(args) as never })
   }
 
-  async function written(call: Write, args: object, follow = async () => {}): Promise<unknown> {
+  /** @param where the stored rows that are changed; undefined where rows are created */
+  function saved(call: Write, args: object, rows: readonly Given[], where?: object): Promise<unknown> {
+    // The arguments are those of the extension's own call; the types cannot express that for all models at once.
+    const send = () => call.query(args as never)
+    return written(call, () => save({ call, send, where, rows: rows.map(({ values }) => plainFields(values)) }))
+  }
+
+  async function written(call: Write, send: () => Promise<unknown>): Promise<unknown> {
     try {
-      // The arguments are those of the extension's own call; the types cannot express that for all models at once.
-      const answer = await call.query(args as never)
-      await follow()
-      return answer
+      return await send()
     } finally {
       await changed(interactiveTransaction(call) === undefined)
     }
@@ -118,7 +126,7 @@ export function checkedWrites(
   function create(call: Write) {
     const data = given(Reflect.get(call.args, 'data'))
     refuse(errorsFor(data, 'new'))
-    return written(call, { ...call.args, data: stamped(data) })
+    return saved(call, { ...call.args, data: stamped(data) }, [data])
   }
 
   async function createMany(call: Write) {
@@ -128,14 +136,14 @@ export function checkedWrites(
     if (Array.isArray(input)) refuse({}, wrong)
     else refuse(wrong[0]?.errors ?? {})
     const token = changeToken()
-    return written(call, { ...call.args, data: rows.map((row) => stamped(row, token)) })
+    return saved(call, { ...call.args, data: rows.map((row) => stamped(row, token)) }, rows)
   }
 
   async function update(call: Write) {
     const row = await find(transactionClient(client, call), call.args)
     const data = given(Reflect.get(call.args, 'data'))
     refuse(updateErrors(data, row))
-    return written(call, { ...call.args, data: stamped(data) })
+    return saved(call, { ...call.args, data: stamped(data) }, [data], toWhere(call.args))
   }
 
   async function updateMany(call: Write) {
@@ -152,7 +160,7 @@ export function checkedWrites(
       updateFieldErrors,
       others.filter(({ errors }) => hasAny(errors)),
     )
-    return written(call, { ...call.args, data: stamped(data) })
+    return saved(call, { ...call.args, data: stamped(data) }, [data], toWhere(call.args))
   }
 
   async function upsert(call: Write) {
@@ -161,26 +169,29 @@ export function checkedWrites(
     const updated = given(Reflect.get(call.args, 'update'))
     refuse({ ...errorsFor(created, 'new'), ...updateErrors(updated, row) })
     const token = changeToken()
-    return written(call, {
-      ...call.args,
-      create: stamped(created, token),
-      update: stamped(updated, token),
-    })
+    const args = { ...call.args, create: stamped(created, token), update: stamped(updated, token) }
+    return row === null ? saved(call, args, [created]) : saved(call, args, [updated], toWhere(call.args))
   }
 
   async function deleteOne(call: Write) {
     const queries = transactionClient(client, call)
     const row = await find(queries, call.args)
-    return written(call, call.args, async () => {
-      if (row !== null) await ascribe(queries, [row])
-    })
+    return deleted(call, queries, row === null ? [] : [row])
   }
 
   async function deleteMany(call: Write) {
     const queries = transactionClient(client, call)
     // Selects only ids, since raw SQL may have written values that Prisma cannot read.
     const rows = await rowsFor(queries).findMany({ where: toWhere(call.args) as never, select: { id: true } })
-    return written(call, call.args, () => ascribe(queries, rows))
+    return deleted(call, queries, rows)
+  }
+
+  function deleted(call: Write, queries: GeneratedClient, rows: readonly Pick<StoredRow, 'id'>[]): Promise<unknown> {
+    return written(call, async () => {
+      const answer = await call.query(call.args as never)
+      await ascribe(queries, rows)
+      return answer
+    })
   }
 
   /** Records who deleted rows in the changes that the trigger recorded, since a deleted row cannot carry it. */

@@ -1,10 +1,13 @@
+import type { Dialect } from '../../database/dialect.js'
 import type { GeneratedClient } from '../../database/prisma/generated-client.js'
 import { OVERRIDES } from '../../rules/overrides/override.js'
 import { RULES } from '../../rules/rule.js'
+import { createGroupWriter } from './checked-groups.js'
 import { checkedWrites, type WriteOptions } from './checked-writes.js'
 
 export interface ClientWriteOptions extends WriteOptions {
   /** Runs a query when the tables can be used. */
+  readonly dialect: Dialect
   readonly whenReady: <T>(query: () => Promise<T>) => Promise<T>
 }
 
@@ -19,8 +22,12 @@ function inOrder<Args extends { orderBy?: unknown }>(args: Args, orderBy: Args['
 }
 
 /** Extends a client to validate every write to rules and overrides, and to list events and rules in their order. Queries wait until the tables are ready. */
-export function withCheckedWrites(client: GeneratedClient, { whenReady, ...options }: ClientWriteOptions) {
-  const rules = { description: RULES, rows: ({ rateLimitRule }: GeneratedClient) => rateLimitRule }
+export function withCheckedWrites(client: GeneratedClient, { whenReady, dialect, ...options }: ClientWriteOptions) {
+  const rules = {
+    description: RULES,
+    rows: ({ rateLimitRule }: GeneratedClient) => rateLimitRule,
+    save: createGroupWriter(client, dialect),
+  }
   const overrides = { description: OVERRIDES, rows: ({ rateLimitOverride }: GeneratedClient) => rateLimitOverride }
   return client
     .$extends({

@@ -108,7 +108,7 @@ function extendClient(generated: GeneratedClient, database: Database, clock: Clo
       return query()
     })
   }
-  const writes = { changed: ruleWritten, underWay, whenReady, now: () => clock.now() }
+  const writes = { changed: ruleWritten, underWay, whenReady, dialect: database.dialect, now: () => clock.now() }
   const client = withCheckedWrites(generated, writes).$extends({
     name: 'fastify-smart-ratelimit',
     result: {

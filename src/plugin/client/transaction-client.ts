@@ -23,11 +23,28 @@ export function transactionClient(client: GeneratedClient, call: object): Genera
  * @throws Error as `transactionClient` does
  */
 export function interactiveTransaction(call: object): object | undefined {
+  return findTransaction(call, 'itx')
+}
+
+/**
+ * Returns what the writes of one `$transaction([…])` have in common; undefined for any other write.
+ *
+ * @throws Error as `transactionClient` does
+ */
+export function batchTransaction(call: object): object | undefined {
+  const transaction = findTransaction(call, 'batch')
+  if (transaction === undefined) return undefined
+  const lock: unknown = Reflect.get(transaction, 'lock')
+  if (typeof lock !== 'object' || lock === null) throw unknownPrisma('lock')
+  return lock
+}
+
+function findTransaction(call: object, kind: 'itx' | 'batch'): object | undefined {
   const internal: unknown = Reflect.get(call, '__internalParams')
   if (typeof internal !== 'object' || internal === null) throw unknownPrisma('__internalParams')
   const transaction: unknown = Reflect.get(internal, 'transaction')
   if (typeof transaction !== 'object' || transaction === null) return undefined
-  return Reflect.get(transaction, 'kind') === 'itx' ? transaction : undefined
+  return Reflect.get(transaction, 'kind') === kind ? transaction : undefined
 }
 
 function unknownPrisma(missing: string): Error {

@@ -1,9 +1,10 @@
 import type { Database } from '../../database/database.js'
 import { type Dialect, runStatement, runWork, type SqlWork } from '../../database/dialect.js'
 import { readRevision, revisionSql } from '../../database/revision.js'
-import { InvalidSettingError } from '../../ground/errors.js'
+import { InvalidSettingError, RuleDocumentError } from '../../ground/errors.js'
 import type { Clock } from '../../ground/time/clock.js'
 import type { Description, Entry, FieldTable } from '../description.js'
+import { findExtraGroup } from '../group.js'
 import { fromSource } from '../history/actor.js'
 import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
 import { readEntries, readEntrySlices } from '../read-entries.js'
@@ -163,7 +164,7 @@ async function prepareImport({ dialect }: Database, clock: Clock, document: unkn
   function* compare(): SqlWork<Comparisons> {
     const options = { keep, nowMs }
     return {
-      rules: yield* compareTable(RULES, dialect, wanted.rules, options),
+      rules: yield* compareTable(RULES, dialect, wanted.rules, options, refuseGroups),
       overrides: yield* compareTable(OVERRIDES, dialect, overrides, options),
     }
   }
@@ -221,11 +222,28 @@ function* compareTable<Table extends FieldTable, Identity extends keyof Table & 
   dialect: Dialect,
   wanted: readonly Entry<Table>[] | undefined,
   options: CompareOptions,
+  refuse: (present: readonly Entry<Table>[], wanted: readonly Entry<Table>[], options: CompareOptions) => void = () =>
+    undefined,
 ): SqlWork<Comparison<Entry<Table>, Identity>> {
   if (wanted === undefined) {
     return { difference: { created: [], updated: [], deleted: [], unchanged: 0 }, written: [] }
   }
-  return yield* compareEntries(description, yield* readEntries(description, dialect), wanted, options)
+  const present = yield* readEntries(description, dialect)
+  refuse(present, wanted, options)
+  return yield* compareEntries(description, present, wanted, options)
+}
+
+/** @throws RuleDocumentError where the rules of a document, and those that stay, would have too many groups */
+function refuseGroups(present: readonly RuleEntry[], wanted: readonly RuleEntry[], { keep }: CompareOptions): void {
+  const names = new Set(wanted.map(({ name }) => name))
+  const kept = keep ? present.filter(({ name }) => !names.has(name)) : []
+  const extra = findExtraGroup(
+    present.map(({ group }) => group),
+    [...kept, ...wanted].map(({ group }) => group),
+  )
+  if (extra === undefined) return
+  const index = wanted.findIndex(({ group }) => group === extra.group)
+  throw new RuleDocumentError({ [`${RULES.list}[${index}].group`]: extra.problem })
 }
 
 function* writeComparison<Table extends FieldTable, Identity extends keyof Table & string>(

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createGeneratedClient } from '../../../src/database/prisma/generated-client.js'
-import { transactionClient } from '../../../src/plugin/client/transaction-client.js'
+import { batchTransaction, transactionClient } from '../../../src/plugin/client/transaction-client.js'
 
 const CLIENT = createGeneratedClient('file:unused.db', 'unused')
 const INTERACTIVE = { __internalParams: { transaction: { kind: 'itx', id: 'x' } } }
@@ -17,4 +17,5 @@ test('a version of Prisma that does not expose transactions is refused, instead 
   assert.throws(() => transactionClient(CLIENT, {}), /Prisma.s runtime has no __internalParams/)
   const later = Object.create(CLIENT, { _createItxClient: { value: undefined } })
   assert.throws(() => transactionClient(later, INTERACTIVE), /has no _createItxClient/)
+  assert.throws(() => batchTransaction({ __internalParams: { transaction: { kind: 'batch' } } }), /has no lock/)
 })
