@@ -325,6 +325,9 @@ forEachDatabase((_provider, open) => {
 
     await changeAt(HOUR_13 + MINUTE_MS)
     assert.deepEqual(await actedOn(), ['198.51.100.0/24', 'ip:203.0.113.7', 'user:1', 'user:2'])
+    // What was taken back is no action.
+    await client.rateLimitOverride.deleteMany({ where: { client: 'user:1' } })
+    assert.deepEqual(await actedOn(), ['198.51.100.0/24', 'ip:203.0.113.7', 'user:2'])
     clock.advance(3 * HOUR_MS)
     assert.deepEqual(await actedOn(), [])
   })

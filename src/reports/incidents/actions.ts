@@ -33,8 +33,8 @@ export interface IncidentAction {
 }
 
 /**
- * Reads what was done about incidents since they began: an override or a ban of their clients, an edit of a policy, or
- * that somebody ignores them.
+ * Reads what was done about incidents since they began, and not taken back: an override or a ban of their clients, an edit
+ * of a policy, or that somebody ignores them.
  */
 export async function readActions(
   snapshot: LogSnapshot,
@@ -65,12 +65,15 @@ export async function readActions(
   return actions
 }
 
-/** Reads the last change of each override and each rule since a moment. */
+/** Reads the last change of each override that was not deleted since, and of each rule, since a moment. */
 function readChanges({ query, dialect }: LogSnapshot, names: readonly ActedNames[], sinceMs: number) {
   const spelled = (lists: readonly (readonly string[])[]) => JSON.stringify([...new Set(lists.flat())])
+  const changes = dialect.table('rate_limit_change')
   return query<LastChange>(
-    `SELECT entity, name, MAX(${dialect.toMs('changed_at')}) AS at FROM ${dialect.table('rate_limit_change')}
+    `SELECT entity, name, MAX(${dialect.toMs('changed_at')}) AS at FROM ${changes} AS change
      WHERE (entity = 'override' AND action <> 'delete' AND ${dialect.isOneOf('name', '$1', 'text')}
+         AND NOT EXISTS (SELECT 1 FROM ${changes} AS later WHERE later.entity = 'override'
+           AND later.row_id = change.row_id AND later.id > change.id AND later.action = 'delete')
          OR entity = 'rule' AND action <> 'create' AND ${dialect.isOneOf('name', '$2', 'text')})
        AND changed_at >= ${dialect.fromMs('$3')}
      GROUP BY entity, name`,
