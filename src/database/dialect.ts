@@ -162,6 +162,8 @@ export interface Dialect {
    * halves the time to read long lists, or better.
    */
   rowsAsJson(columns: string): string
+  /** Reads a text, one row for each of its parts between separators: `part.value`. */
+  textParts(text: string, separator: ':'): string
   /** Tests whether a text contains another one, whose letters are compared as they are. */
   contains(text: string, part: string): string
   /** Returns a text that matches a regular expression; the replacement for any other. Both are without quotes. */

@@ -72,6 +72,7 @@ export function postgresqlDialect(schema: string): Dialect {
       `(SELECT set_config('synchronous_commit', 'off', true) || set_config('lock_timeout', '${lockTimeoutMs}', true)) IS NOT NULL`,
     isLocked: (error) => errorCode(error) === LOCK_NOT_AVAILABLE,
     rowsAsJson: (columns) => `json_agg(json_build_array(${columns}))::text`,
+    textParts: (text, separator) => `unnest(string_to_array(${text}, '${separator}')) AS part(value)`,
     contains: (text, part) => `strpos(${text}, ${part}) > 0`,
     matching: (text, pattern, replacement) =>
       `CASE WHEN ${text} ~ ${escapeLiteral(pattern)} THEN ${text} ELSE ${escapeLiteral(replacement)} END`,

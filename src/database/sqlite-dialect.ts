@@ -42,6 +42,9 @@ export const sqliteDialect: Dialect = {
   asynchronousCommitWithin: () => 'true',
   isLocked: () => false,
   rowsAsJson: (columns) => `json_group_array(json_array(${columns}))`,
+  // The cast is for a blob that raw SQL wrote. No escape sequence of JSON has the separator.
+  textParts: (text, separator) =>
+    `json_each('[' || replace(json_quote(CAST(${text} AS TEXT)), '${separator}', '","') || ']') AS part`,
   contains: (text, part) => `instr(${text}, ${part}) > 0`,
   matching: (text, pattern, replacement) => `${MATCHING}(${text}, '${pattern}', '${replacement}')`,
   list: (expressions) => expressions.join(` || ',' || `),

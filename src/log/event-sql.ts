@@ -3,6 +3,7 @@
  * `outcome`, which are empty there. No other module handles these rows.
  */
 import type { Dialect } from '../database/dialect.js'
+import { MAX_RULE_NAME_LENGTH } from './event.js'
 
 /** The `EventOutcome`. A denial is always written, never derived from the other columns. */
 export const OUTCOME = `CASE WHEN outcome <> '' THEN outcome
@@ -18,8 +19,25 @@ export const POLICY = `CASE WHEN policy <> '' THEN policy WHEN rule_name <> '' T
  */
 export function hasApplied(dialect: Dialect, rule: string): string {
   const isEntry = (sign: '+' | '-') => dialect.contains(`':' || rules || ':'`, `':${sign}' || ${rule} || ':'`)
-  // No name has a colon: a text with one would be compared with several entries.
-  return `(rules <> '' AND (${isEntry('+')} OR ${isEntry('-')}) AND NOT ${dialect.contains(rule, "':'")})`
+  // No name is empty or has a colon: a text with one would be compared with several entries.
+  return `(rules <> '' AND (${isEntry('+')} OR ${isEntry('-')}) AND ${rule} <> '' AND NOT ${dialect.contains(rule, "':'")})`
+}
+
+/** The name of a rule in a row of `besideRows`, cut as columns of names are, and whether the rule refused. */
+export const BESIDE = `substr(entry, 2, ${MAX_RULE_NAME_LENGTH})`
+export const IS_REFUSED_BESIDE = "substr(entry, 1, 1) = '-'"
+
+/**
+ * Returns a table with a row for each rule that applied to an event beside the deciding one, in `entry`.
+ *
+ * @param events a table, or a select in brackets
+ * @param condition of the events
+ */
+export function besideRows(dialect: Dialect, events: string, condition = 'true'): string {
+  return `(SELECT * FROM (
+    SELECT event.*, part.value AS entry FROM ${events} AS event CROSS JOIN ${dialect.textParts('event.rules', ':')}
+    WHERE event.rules <> ''
+  ) AS entries WHERE substr(entry, 1, 1) IN ('+', '-') AND ${BESIDE} NOT IN ('', rule_name) AND ${condition}) AS beside`
 }
 
 const SHOWN = 'substr(key, length(rule_name) + 7)'

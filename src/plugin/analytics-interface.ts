@@ -7,9 +7,10 @@ import type { OffenderDetail, OffenderDetailOptions } from '../reports/offender-
 import type { AlertableOffendersOptions, Offender } from '../reports/ranking.js'
 import type { RankingOptions } from '../reports/report.js'
 import type { WindowOptions } from '../reports/report-window.js'
+import type { RuleHitCount } from '../reports/rule-traffic.js'
 import type { SuggestedRates, SuggestRatesOptions } from '../reports/suggested-rates.js'
 import type { TopClient, TopClientsOptions } from '../reports/top-clients.js'
-import type { RuleHitCount, TrafficSummary } from '../reports/traffic.js'
+import type { TrafficSummary } from '../reports/traffic.js'
 
 /**
  * Reports on the event log. `days` is the length of a report's window: `days: 7` means the last 7 × 24 hours. Instead of it,
@@ -21,7 +22,7 @@ export interface Analytics {
   getTrafficSummary(options?: WindowOptions): Promise<TrafficSummary>
   /** Returns the keys with the most refused requests; `days` is 7 and `limit` 100 unless given. */
   getTopOffenders(options?: RankingOptions): Promise<readonly Offender[]>
-  /** Returns how often each rule decided; `days` is 7 and `limit` 50 unless given. */
+  /** Returns how often each rule applied, and how often it refused; `days` is 7 and `limit` 50 unless given. */
   getRuleHitCounts(options?: RankingOptions): Promise<readonly RuleHitCount[]>
   /** Returns the top offenders as CSV with a header line; `days` is 7 and `limit` 1000 unless given. */
   offendersCsv(options?: RankingOptions): Promise<string>

@@ -13,9 +13,10 @@ import { offenderDetail } from '../reports/offender-detail.js'
 import { type AlertableOffendersOptions, alertableOffenders, topOffenders } from '../reports/ranking.js'
 import { createReportRunner } from '../reports/report.js'
 import type { WindowOptions } from '../reports/report-window.js'
+import { ruleHitCounts } from '../reports/rule-traffic.js'
 import { suggestedRates } from '../reports/suggested-rates.js'
 import { topClients } from '../reports/top-clients.js'
-import { ruleHitCounts, trafficSummary } from '../reports/traffic.js'
+import { trafficSummary } from '../reports/traffic.js'
 import { type Analytics, SILENT } from './analytics-interface.js'
 
 /** The dependencies of alerts; without them, alerts go only to the channels that a call names. */

@@ -1,12 +1,13 @@
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../ground/time/clock.js'
 import type { Change } from '../rules/history/history.js'
-import type { TrafficCounts } from './breakdown.js'
+import { sumTraffic, type TrafficCounts } from './breakdown.js'
 import { CLIENT_SUMS, type ClientCounts, clientEventCounts, NO_REQUESTS } from './client-counts.js'
 import { type EventFilter, Parameters } from './filter.js'
 import { clientCondition, findFiltered } from './find-clients.js'
 import type { Period } from './period.js'
 import type { LogSnapshot, Report } from './report.js'
 import { type ReportWindow, windowFor } from './report-window.js'
+import { readRuleTraffic } from './rule-traffic.js'
 import { countTraffic } from './traffic.js'
 
 /** The decisions of a rule, or the requests of an override's client, in equal times before and after a change. */
@@ -33,7 +34,14 @@ export async function readRuleEffects(
 ): Promise<ChangeEffect[]> {
   // A rule that is gone is not listed: it has no time after.
   const ofRules = changes.filter(({ entity, name }) => entity === 'rule' && listed.has(name))
-  return readEffects(snapshot, ofRules, timesAround, ({ name }) => ({ ...filter, rule: name }))
+  return readEffects(
+    snapshot,
+    ofRules,
+    timesAround,
+    async ({ name }) =>
+      async (period) =>
+        sumTraffic(await readRuleTraffic(snapshot, period, { ...filter, rule: name })),
+  )
 }
 
 /**
@@ -49,16 +57,17 @@ export async function readOverrideEffects(
   const { found: _, ...others } = filter
   // The requests of a client are read from the events.
   const times = (changedMs: number, nowMs: number) => wholeTimes(changedMs, nowMs, MINUTE_MS, MAX_MINUTES)
-  return readEffects(snapshot, ofOverrides, times, ({ name }, { startMs }) =>
-    findFiltered(snapshot, { ...others, key: name }, { since: startMs }),
-  )
+  return readEffects(snapshot, ofOverrides, times, async ({ name }, { startMs }) => {
+    const filter = await findFiltered(snapshot, { ...others, key: name }, { since: startMs })
+    return (period) => countTraffic(snapshot, period, filter)
+  })
 }
 
 async function readEffects(
   snapshot: LogSnapshot,
   changes: readonly RecentChange[],
   timesFor: typeof timesAround,
-  filterFor: (change: RecentChange, before: Period) => EventFilter | Promise<EventFilter>,
+  counterFor: (change: RecentChange, before: Period) => Promise<(period: Period) => Promise<TrafficCounts>>,
 ): Promise<ChangeEffect[]> {
   const latest = new Map<string, RecentChange>()
   for (const change of changes) if (!latest.has(change.name)) latest.set(change.name, change)
@@ -67,11 +76,8 @@ async function readEffects(
     .map(async (change): Promise<ChangeEffect | undefined> => {
       const times = timesFor(change.at_ms, snapshot.nowMs)
       if (times === undefined) return undefined
-      const filter = await filterFor(change, times.before)
-      const [before, after] = await Promise.all([
-        countTraffic(snapshot, times.before, filter),
-        countTraffic(snapshot, times.after, filter),
-      ])
+      const count = await counterFor(change, times.before)
+      const [before, after] = await Promise.all([count(times.before), count(times.after)])
       return { change, length_ms: times.after.endMs - times.after.startMs, before, after }
     })
   return (await Promise.all(effects)).filter((effect) => effect !== undefined)

@@ -31,8 +31,9 @@ import {
   windowDays,
   windowFor,
 } from './report-window.js'
+import { type RuleHitCount, readBeside, toRuleHits, toRuleTraffic } from './rule-traffic.js'
 import type { TopNetwork } from './top-networks.js'
-import { countTraffic, type RuleHitCount, readTraffic, type TrafficSummary, toRuleHits, toSummary } from './traffic.js'
+import { countTraffic, readTraffic, type TrafficSummary, toSummary } from './traffic.js'
 
 /** The outcomes of requests; a request counts once. */
 export interface Outcomes {
@@ -116,6 +117,7 @@ export function dashboardReport({
       top_clients,
       top_networks,
       anyPath,
+      beside,
       today,
       windowWasBefore,
       todayWasBefore,
@@ -127,6 +129,7 @@ export function dashboardReport({
       isByNetwork ? [] : readListedClients(snapshot, window, filter, listing, MAX_ROWS),
       isByNetwork ? readListedNetworks(snapshot, window, filter, listing, MAX_ROWS) : [],
       readTraffic(snapshot, windowFor(window, nowMs), others),
+      readBeside(snapshot, windowFor(window, nowMs), filter),
       unlessToday(),
       summary(window, windowBefore(window, nowMs)),
       unlessToday(windowBefore(TODAY, nowMs)),
@@ -147,7 +150,8 @@ export function dashboardReport({
     const sums = toWindowSummary(days, counts)
     const isListed = () => true
     const measure = onlyRefused ? allRefused : allRequests
-    const by_rule = await inSlice(() => breakdown(traffic, ({ rule_name }) => rule_name, isListed, measure))
+    const ofRules = await inSlice(() => toRuleTraffic(filter, [traffic, beside]))
+    const by_rule = await inSlice(() => breakdown(ofRules, ({ rule_name }) => rule_name, isListed, measure))
     // The rollups count paths for which they had no room under the empty path.
     const by_path = await inSlice(() =>
       breakdown(
@@ -158,7 +162,7 @@ export function dashboardReport({
       ),
     )
     const by_method = await inSlice(() => breakdown(traffic, ({ method }) => method, isListed, measure))
-    const rule_hits = await inSlice(() => toRuleHits(traffic, MAX_ROWS))
+    const rule_hits = await inSlice(() => toRuleHits(ofRules, MAX_ROWS))
     const rules = new Set(by_rule.shares.map(({ name }) => name))
     const [rule_effects, override_effects] = await Promise.all([
       readRuleEffects(snapshot, changes, rules, filter),

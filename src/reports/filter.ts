@@ -1,9 +1,9 @@
 import type { Dialect, SqlValue } from '../database/dialect.js'
-import { CLIENT } from '../log/event-sql.js'
+import { CLIENT, hasApplied } from '../log/event-sql.js'
 
 /** The events that a report includes. An undefined field excludes none. */
 export interface ReportFilter {
-  /** The rule that decided, by its name; empty for requests that no rule matched. */
+  /** A rule that applied, by its name; empty for requests about which no rule decided. */
   readonly rule?: string | undefined
   /** The beginning of the path. */
   readonly path?: string | undefined
@@ -67,21 +67,31 @@ export function oneByOne(
   return dialect.isOneOf(column, parameters.add(JSON.stringify(values)), 'bigint')
 }
 
-/** Returns the condition that a row of events, or of a rollup, passes the filter: begins with AND, or is empty. */
+/** Returns the condition that a row of a rollup passes the filter: begins with AND, or is empty. */
+export function filteredSums({ rule, path, method }: ReportFilter, parameters: Parameters): string {
+  const conditions: string[] = []
+  if (rule !== undefined) conditions.push(`rule_name = ${parameters.add(rule)}`)
+  // Counts whole characters, as both databases do.
+  if (path !== undefined) conditions.push(`substr(path, 1, ${[...path].length}) = ${parameters.add(path)}`)
+  if (method !== undefined) conditions.push(`method = ${parameters.add(method)}`)
+  return conditions.map((condition) => ` AND ${condition}`).join('')
+}
+
+/** Returns the condition that an event passes the filter: begins with AND, or is empty. */
 export function filtered(
   dialect: Dialect,
   { rule, path, method, key, found }: EventFilter,
   parameters: Parameters,
 ): string {
   const conditions: string[] = []
-  if (rule !== undefined) conditions.push(`rule_name = ${parameters.add(rule)}`)
-  // Counts whole characters, as both databases do.
-  if (path !== undefined) conditions.push(`substr(path, 1, ${[...path].length}) = ${parameters.add(path)}`)
-  if (method !== undefined) conditions.push(`method = ${parameters.add(method)}`)
+  if (rule !== undefined) {
+    const name = parameters.add(rule)
+    conditions.push(`(rule_name = ${name} OR ${hasApplied(dialect, name)})`)
+  }
   if (found !== undefined) {
     if (found.keys !== undefined) conditions.push(dialect.isOneOf('key', parameters.add(found.keys), 'text'))
     const isClient = dialect.isOneOf(`(${CLIENT})`, parameters.add(found.clients), 'text')
     conditions.push(`(${isClient} OR key = ${parameters.add(key ?? '')})`)
   } else if (key !== undefined) conditions.push(`key = ${parameters.add(key)}`)
-  return conditions.map((condition) => ` AND ${condition}`).join('')
+  return filteredSums({ path, method }, parameters) + conditions.map((condition) => ` AND ${condition}`).join('')
 }

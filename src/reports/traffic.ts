@@ -1,24 +1,17 @@
 import type { Dialect } from '../database/dialect.js'
 import { eventCounts, IS_DENIED, IS_REFUSED } from '../log/event-sql.js'
-import { busiest, sumTraffic, type TrafficCounts } from './breakdown.js'
-import { type EventFilter, filtered, inRange, type Parameters } from './filter.js'
+import { sumTraffic, type TrafficCounts } from './breakdown.js'
+import { type EventFilter, filtered, filteredSums, inRange, type Parameters } from './filter.js'
 import { ALL_EVENTS, conditionFor, type LoggedEvents, type LoggedParts, readSplit } from './logged-events.js'
 import { type BucketRange, type Period, type SplitPeriod, splitPeriod, unsplit } from './period.js'
-import {
-  type Coverage,
-  type LogSnapshot,
-  type RankingOptions,
-  type Report,
-  toCoverage,
-  validateAtLeastOne,
-} from './report.js'
+import { type Coverage, type LogSnapshot, type Report, toCoverage } from './report.js'
 import { toWindow, type WindowOptions, windowDays, windowFor } from './report-window.js'
 
 /** Requests that have path, rule and method in common. */
-interface Traffic extends TrafficCounts {
+export interface Traffic extends TrafficCounts {
   /** The path; empty for requests whose path had no room in a rollup. */
   readonly path: string
-  /** The rule; empty where none matched. */
+  /** The rule that decided; empty where none did. Of requests that another rule decided than the filter's it is any other. */
   readonly rule_name: string
   readonly method: string
 }
@@ -49,7 +42,7 @@ const FOREIGN_EVENTS: LoggedEvents = {
 }
 
 /**
- * Reads the traffic of a period, by path, rule and method. Past hours, the present one, and events are summed
+ * Reads the traffic of a period, by path, rule and method: each request once. Past hours, the present one, and events are summed
  * separately, so an entry can occur several times.
  */
 export async function readTraffic(
@@ -89,11 +82,14 @@ export async function countTraffic(
 }
 
 /** Divides a period. A filter by key reads events only: the rollups of traffic have no keys. */
-function splitFor({ sums }: LogSnapshot, { key }: EventFilter, period: Period, takesAway: boolean): SplitPeriod {
+export function splitFor({ sums }: LogSnapshot, { key }: EventFilter, period: Period, takesAway: boolean): SplitPeriod {
   return key === undefined ? splitPeriod(period, { ...sums, takesAway }) : unsplit(period)
 }
 
-/** Creates the queries of the whole buckets of a period. */
+/**
+ * Creates the queries of the whole buckets of a period. Of a rule they read also the requests to which it applied beside
+ * the one that decided, as if no rule had.
+ */
 export function bucketQueries(
   dialect: Dialect,
   buckets: readonly BucketRange[],
@@ -101,11 +97,20 @@ export function bucketQueries(
   parameters: Parameters,
   columns: string,
 ): string[] {
-  return buckets.map(
-    (range) =>
-      `SELECT ${columns} FROM ${dialect.table('rate_limit_traffic_rollup')}
-       WHERE span = ${range.span} AND ${inRange('bucket', range, parameters)}${filtered(dialect, filter, parameters)}`,
-  )
+  const { rule, ...others } = filter
+  return buckets.flatMap((range) => {
+    const isInRange = () => `span = ${range.span} AND ${inRange('bucket', range, parameters)}`
+    const traffic = `SELECT ${columns} FROM ${dialect.table('rate_limit_traffic_rollup')}
+      WHERE ${isInRange()}${filteredSums(filter, parameters)}`
+    if (rule === undefined) return [traffic]
+    return [
+      traffic,
+      `SELECT ${columns} FROM (
+         SELECT span, bucket, path, '' AS rule_name, method, total, blocked, would_block, 0 AS denied
+         FROM ${dialect.table('rate_limit_rule_rollup')} WHERE rule_name = ${parameters.add(rule)}
+       ) AS beside WHERE ${isInRange()}${filteredSums(others, parameters)}`,
+    ]
+  })
 }
 
 /** Creates the queries of the events that the buckets of a period lack, or have in excess. */
@@ -155,48 +160,4 @@ export function toSummary(
 
 export function blockRate(blocked: number, total: number): number {
   return total === 0 ? 0 : blocked / total
-}
-
-export interface RuleHitCount {
-  readonly rule_name: string
-  readonly hits: number
-  readonly blocked: number
-}
-
-/** Reports how often each rule decided, the busiest first. Requests that no rule matched are left out. */
-export function ruleHitCounts({ limit = 50, ...options }: RankingOptions = {}): Report<readonly RuleHitCount[]> {
-  const window = toWindow(options, 7)
-  validateAtLeastOne('limit', limit)
-  return async (snapshot) => toRuleHits(await readTraffic(snapshot, windowFor(window, snapshot.nowMs)), limit)
-}
-
-export function toRuleHits(traffic: readonly Traffic[], limit: number): RuleHitCount[] {
-  const matched = traffic.filter(({ rule_name }) => rule_name !== '')
-  return busiest(matched, ({ rule_name }) => rule_name)
-    .slice(0, limit)
-    .map(({ name, total, blocked }) => ({ rule_name: name, hits: total, blocked }))
-}
-
-/** The decisions of each rule in the last day, and the rules that decided anything in the last week. */
-export interface RuleActivity {
-  /** The traffic of the last 24 hours, by the rule's name; empty for requests that no rule matched. */
-  readonly today: ReadonlyMap<string, TrafficCounts>
-  /** The rules that decided about a request in the last 7 days. */
-  readonly active: ReadonlySet<string>
-}
-
-const WEEK_DAYS = 7
-
-/** Reports what rules do, for the list of all rules. */
-export function ruleActivity(): Report<RuleActivity> {
-  return async (snapshot) => {
-    const [today, week] = await Promise.all([
-      readTraffic(snapshot, windowFor({ days: 1 }, snapshot.nowMs)),
-      readTraffic(snapshot, windowFor({ days: WEEK_DAYS }, snapshot.nowMs)),
-    ])
-    return {
-      today: new Map(busiest(today, ({ rule_name }) => rule_name).map((share) => [share.name, share])),
-      active: new Set(week.map(({ rule_name }) => rule_name)),
-    }
-  }
 }

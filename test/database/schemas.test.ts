@@ -16,6 +16,7 @@ const TABLES_WITHOUT_MODEL = [
   'rate_limit_event_batch',
   'rate_limit_request_rollup',
   'rate_limit_rollup_mark',
+  'rate_limit_rule_rollup',
   'rate_limit_traffic_rollup',
   'rate_limit_trend',
   'rate_limit_watermark',

@@ -121,8 +121,8 @@ function compareDashboard(
   assert.deepEqual(report.before.window, recountBefore(events, filter).outcomes(days))
   assert.deepEqual(report.before.today, Recount.ofWindowBefore(events, 1, nowMs, filter).outcomes(1))
   assert.deepEqual(report.outcomes, { allowed: total - blocked - would_block, would_block, blocked, denied })
-  assert.deepEqual(report.rule_hits, window.ruleHits(20))
-  assert.deepEqual(report.by_rule.shares, window.by(({ rule_name }) => rule_name).slice(0, 20))
+  assert.deepEqual(report.rule_hits, window.ruleHits(20, filter.rule))
+  assert.deepEqual(report.by_rule.shares, window.byRule(filter.rule).slice(0, 20))
   assert.deepEqual(
     report.by_method.shares,
     window.by(({ method }) => method),

@@ -1,6 +1,7 @@
 import { isIP } from 'node:net'
 import type { Database } from '../../src/database/database.js'
 import { DAY_MS, HOUR_MS } from '../../src/ground/time/clock.js'
+import { type AppliedRule, parseAppliedRules } from '../../src/log/applied-rules.js'
 import type { TrafficCounts } from '../../src/reports/breakdown.js'
 import type { ClientCounts } from '../../src/reports/client-counts.js'
 import type { ReportFilter } from '../../src/reports/filter.js'
@@ -18,20 +19,23 @@ export interface PlainEvent {
   readonly unavailable: boolean
   readonly client: string
   readonly policy: string
+  /** The rules that applied beside the deciding one, and whether each refused. */
+  readonly beside: readonly AppliedRule[]
 }
 
-interface Row extends Omit<PlainEvent, 'blocked' | 'would_block' | 'denied' | 'unavailable' | 'atMs'> {
+interface Row extends Omit<PlainEvent, 'blocked' | 'would_block' | 'denied' | 'unavailable' | 'atMs' | 'beside'> {
   readonly at: number | string
   readonly blocked: number
   readonly would_block: number
   readonly denied: number
   readonly outcome: string
+  readonly rules: string
 }
 
 /** Every event of a database, without any rollup. */
 export async function readEvents(database: Database): Promise<PlainEvent[]> {
   const rows = await database.query<Row>(
-    `SELECT "timestamp" AS at, key, rule_name, path, method, client, policy, outcome, CASE WHEN allowed = false AND outcome <> 'denied' THEN 1 ELSE 0 END AS blocked,
+    `SELECT "timestamp" AS at, key, rule_name, path, method, client, policy, outcome, rules, CASE WHEN allowed = false AND outcome <> 'denied' THEN 1 ELSE 0 END AS blocked,
        CASE WHEN outcome = 'denied' THEN 1 ELSE 0 END AS denied,
        CASE WHEN allowed <> false AND (outcome = 'over_limit' OR (outcome = '' AND count > "limit")) THEN 1 ELSE 0 END AS would_block
      FROM ${database.dialect.table('rate_limit_event')}`,
@@ -49,6 +53,7 @@ export async function readEvents(database: Database): Promise<PlainEvent[]> {
     unavailable: row.blocked === 1 && row.outcome === 'unavailable',
     client: row.client || clientOf(row.key),
     policy: row.policy || row.rule_name || 'default',
+    beside: parseAppliedRules(row.rules).filter(({ name }) => name !== row.rule_name),
   }))
 }
 
@@ -68,7 +73,7 @@ export class Recount {
       (event) =>
         event.atMs >= startMs &&
         event.atMs < endMs &&
-        (filter.rule === undefined || event.rule_name === filter.rule) &&
+        (filter.rule === undefined || hasRule(event, filter.rule)) &&
         (filter.method === undefined || event.method === filter.method) &&
         (filter.key === undefined || event.key === filter.key) &&
         (filter.path === undefined || event.path.startsWith(filter.path)),
@@ -116,11 +121,26 @@ export class Recount {
       .toSorted((one, other) => measure(other) - measure(one) || compareBytes(one.name, other.name))
   }
 
-  ruleHits(limit: number) {
-    return this.by(
+  /** Counts each rule that applied to a request; `blocked` are the requests that it refused. */
+  byRule(rule?: string, measure?: (counts: TrafficCounts) => number) {
+    const views = this.events.flatMap((event) => [
+      event,
+      ...event.beside.map(({ name, isRefused }) => ({
+        ...event,
+        rule_name: name,
+        blocked: isRefused,
+        would_block: false,
+      })),
+    ])
+    const ofRule = views.filter(({ rule_name }) => rule === undefined || rule_name === rule)
+    return new Recount(ofRule, Number.NEGATIVE_INFINITY, Number.POSITIVE_INFINITY).by(
       ({ rule_name }) => rule_name,
-      ({ total }) => total,
+      measure,
     )
+  }
+
+  ruleHits(limit: number, rule?: string) {
+    return this.byRule(rule, ({ total }) => total)
       .filter(({ name }) => name !== '')
       .slice(0, limit)
       .map(({ name, total, blocked }) => ({ rule_name: name, hits: total, blocked }))
@@ -150,6 +170,10 @@ export class Recount {
       .toSorted((one, other) => other.blocked_count - one.blocked_count || compareBytes(one.key, other.key))
       .slice(0, limit)
   }
+}
+
+function hasRule({ rule_name, beside }: PlainEvent, rule: string): boolean {
+  return rule_name === rule || beside.some(({ name }) => name === rule)
 }
 
 function groupBy(events: readonly PlainEvent[], sampleFile: (event: PlainEvent) => string): Map<string, PlainEvent[]> {

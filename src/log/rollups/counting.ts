@@ -1,6 +1,15 @@
 /** The rule of counting: the same statements count events the first time, count them again, and add hours to days. */
 import type { Dialect, SharedQuery } from '../../database/dialect.js'
-import { CLIENT, eventCounts, IS_REFUSED, IS_UNAVAILABLE, POLICY } from '../event-sql.js'
+import {
+  BESIDE,
+  besideRows,
+  CLIENT,
+  eventCounts,
+  IS_REFUSED,
+  IS_REFUSED_BESIDE,
+  IS_UNAVAILABLE,
+  POLICY,
+} from '../event-sql.js'
 
 /** The length of a bucket in minutes. */
 export type Span = 1 | 60 | 1440
@@ -17,6 +26,10 @@ export interface Rollup {
   readonly counts: readonly string[]
   /** The key by whose ranges a day is counted from its hours; undefined where the rows depend on each other. */
   readonly sliced?: string
+  /** Whether `keys` has the paths, of which a bucket has room for so many. */
+  readonly hasPaths?: true
+  /** Returns the rows that are counted; the events as they are unless given. */
+  readonly rows?: (dialect: Dialect, events: string) => string
   /** The buckets into which events are folded. Days that are not among them are counted when their hours are over. */
   readonly spans: readonly Span[]
 }
@@ -25,6 +38,19 @@ const TRAFFIC: Rollup = {
   table: 'rate_limit_traffic_rollup',
   keys: ['path', 'rule_name', 'method'],
   counts: ['total', 'blocked', 'would_block', 'denied'],
+  hasPaths: true,
+  spans: [1, HOUR_SPAN, DAY_SPAN],
+}
+/** The requests to which rules applied beside the one that decided. `refused` are those that the rule itself refused. */
+const RULES_BESIDE: Rollup = {
+  table: 'rate_limit_rule_rollup',
+  keys: ['path', 'rule_name', 'method'],
+  counts: ['total', 'blocked', 'would_block', 'refused'],
+  hasPaths: true,
+  rows: (dialect, events) =>
+    `SELECT minute, path, ${BESIDE} AS rule_name, method, total, blocked, would_block,
+       CASE WHEN ${IS_REFUSED_BESIDE} THEN total ELSE 0 END AS refused
+     FROM ${besideRows(dialect, `(${events})`)}`,
   spans: [1, HOUR_SPAN, DAY_SPAN],
 }
 /** The requests of each client, of which `trim-clients.ts` keeps those of the busiest. */
@@ -45,6 +71,7 @@ export const CLIENTS: Rollup = {
 }
 export const ROLLUPS: readonly Rollup[] = [
   TRAFFIC,
+  RULES_BESIDE,
   {
     table: 'rate_limit_blocked_rollup',
     keys: ['key'],
@@ -59,7 +86,7 @@ export const ROLLUPS: readonly Rollup[] = [
 /** The most combinations of path, rule and method that have rows of their own in a bucket. */
 const MAX_COMBINATIONS = 256
 
-const EVENT_KEYS = ['minute', 'path', 'rule_name', 'method', 'key', 'client', 'policy', 'is_marked']
+const EVENT_KEYS = ['minute', 'path', 'rule_name', 'method', 'rules', 'key', 'client', 'policy', 'is_marked']
 const EVENT_COUNTS = ['requests', ...TRAFFIC.counts, 'over_limit', 'unavailable']
 
 /**
@@ -73,7 +100,7 @@ export function eventSums(dialect: Dialect, condition: string): SharedQuery {
     name: 'rate_limit_event_sums',
     columns: [...EVENT_KEYS, ...EVENT_COUNTS],
     sql: `SELECT ${EVENT_KEYS.join(', ')}, ${sums} FROM (
-        SELECT ${minute} AS minute, path, rule_name, method, key, ${CLIENT} AS client, ${POLICY} AS policy,
+        SELECT ${minute} AS minute, path, rule_name, method, rules, key, ${CLIENT} AS client, ${POLICY} AS policy,
           CASE WHEN "timestamp" >= ${dialect.fromMs('since')} THEN 1 ELSE 0 END AS is_marked, 1 AS requests, ${eventCounts()},
           CASE WHEN ${IS_REFUSED} AND outcome <> 'unavailable' THEN 1 ELSE 0 END AS over_limit,
           CASE WHEN ${IS_UNAVAILABLE} THEN 1 ELSE 0 END AS unavailable
@@ -83,6 +110,19 @@ export function eventSums(dialect: Dialect, condition: string): SharedQuery {
         WHERE ${condition}
       ) AS events GROUP BY ${EVENT_KEYS.join(', ')}`,
   }
+}
+
+/** Returns the statements that count events in all sums. */
+export function countEventsSql(
+  dialect: Dialect,
+  events: string,
+  spansFor: (rollup: Rollup) => readonly Span[],
+  firstMinute: string,
+): string[] {
+  return ROLLUPS.map((rollup) => {
+    const { rows = (_, source) => source } = rollup
+    return countSql(dialect, rollup, rows(dialect, events), spansFor(rollup), firstMinute)
+  })
 }
 
 /** Returns a SELECT of the rows of hours, to be counted into days. */
@@ -103,7 +143,7 @@ export function countSql(
   spans: readonly Span[],
   firstMinute: string,
 ): string {
-  const { keys, counts } = rollup
+  const { keys, counts, hasPaths = false } = rollup
   const table = dialect.table(rollup.table)
   const names = ['span', 'bucket', ...keys].join(', ')
   const sums = counts.map((count) => `SUM(${count}) AS ${count}`).join(', ')
@@ -112,10 +152,9 @@ export function countSql(
     WHERE minute >= 0 AND ${counts.join(' + ')} > 0 GROUP BY minute, ${keys.join(', ')}`
   const allSpans = `(${spans.map((span) => `SELECT ${span} AS span`).join(' UNION ALL ')}) AS spans`
   const hasBucket = `(span > 1 OR minute >= ${firstMinute})`
-  const counted =
-    rollup === TRAFFIC
-      ? withRoom(table, minutes, allSpans, hasBucket, sums)
-      : `SELECT span, minute / span AS bucket, ${keys.join(', ')}, ${sums}
+  const counted = hasPaths
+    ? withRoom(table, minutes, allSpans, hasBucket, sums)
+    : `SELECT span, minute / span AS bucket, ${keys.join(', ')}, ${sums}
          FROM (${minutes}) AS minutes CROSS JOIN ${allSpans} WHERE ${hasBucket}
          GROUP BY span, minute / span, ${keys.join(', ')}`
   return `INSERT INTO ${table} AS rollup (${names}, ${counts.join(', ')})

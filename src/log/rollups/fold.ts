@@ -4,6 +4,7 @@ import type { Database } from '../../database/database.js'
 import { type Dialect, LAST_MINUTE, type SqlStatement, type SqlValue } from '../../database/dialect.js'
 import { HOUR_MS, MINUTE_MS } from '../../ground/time/clock.js'
 import {
+  countEventsSql,
   countSql,
   DAY_SPAN,
   eventSums,
@@ -52,7 +53,7 @@ export async function foldStep(database: Database, nowMs: number, least = databa
     ...dialect.readOnce(
       sums,
       [
-        ...ROLLUPS.map((rollup) => countSql(dialect, rollup, unmarked, rollup.spans, '$2')),
+        ...countEventsSql(dialect, unmarked, ({ spans }) => spans, '$2'),
         trendSql(dialect, `SELECT * FROM ${sums.name}`),
         `UPDATE ${dialect.table('rate_limit_watermark')} SET event_id = $1, ${reopenSql('folded.hour', '$2')}
          FROM (SELECT MIN(minute) / ${HOUR_SPAN} AS hour FROM ${sums.name}) AS folded WHERE event_id < $1`,
@@ -166,9 +167,7 @@ async function recountStep(database: Database, hour: number, endMs: number, nowM
     ...(isStart ? [...forget(HOUR_SPAN, hour, hour + 1), ...forget(1, hour * HOUR_SPAN, (hour + 1) * HOUR_SPAN)] : []),
     ...dialect.readOnce(
       sums,
-      ROLLUPS.map((rollup) =>
-        countSql(dialect, rollup, `SELECT * FROM ${sums.name}`, [1, HOUR_SPAN], `$${parameters.length + 1}`),
-      ),
+      countEventsSql(dialect, `SELECT * FROM ${sums.name}`, () => [1, HOUR_SPAN], `$${parameters.length + 1}`),
       [...parameters, firstMinute(nowMs)],
     ),
     ...(Number.isFinite(nextMs)

@@ -77,9 +77,9 @@ export async function eraseSums(
   const { dialect } = database
   const marks = dialect.table('rate_limit_rollup_mark')
   const patterns = tokenPatterns(erased)
-  const named = ROLLUPS.flatMap(({ table }) => {
-    const column = table === 'rate_limit_blocked_rollup' ? 'key' : table === 'rate_limit_traffic_rollup' ? '' : 'client'
-    if (column === '') return []
+  const named = ROLLUPS.flatMap(({ table, keys }) => {
+    const column = keys.find((key) => key === 'client' || key === 'key')
+    if (column === undefined) return []
     return `SELECT bucket * span / ${HOUR_MS / MINUTE_MS} AS hour, ${column} AS name FROM ${dialect.table(table)} WHERE ${containsToken(column, patterns)}`
   })
   const found = await database.report((query) =>

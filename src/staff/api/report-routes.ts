@@ -53,7 +53,7 @@ export function addReportRoutes(app: ApiScope, { internals, limits: { analytics 
   )
   app.get(
     '/reports/rule-hits',
-    report('listRuleHits', 'Count how often each rule decided', RuleHitsSchema, {
+    report('listRuleHits', 'Count how often each rule applied', RuleHitsSchema, {
       ...windowParameters(7),
       limit: Limit(50),
     }),

@@ -580,6 +580,23 @@ CREATE TABLE "rate_limit_traffic_rollup" (
 ) WITH (fillfactor = 70);
 
 -- CreateTable
+-- The requests to which rules applied beside the one that decided: how many of them were refused or would have been, and
+-- how many the rule itself refused. Paths as above.
+CREATE TABLE "rate_limit_rule_rollup" (
+    "span" INTEGER NOT NULL,
+    "bucket" BIGINT NOT NULL,
+    "path" VARCHAR(500) COLLATE "C" NOT NULL,
+    "rule_name" VARCHAR(100) COLLATE "C" NOT NULL,
+    "method" VARCHAR(10) COLLATE "C" NOT NULL,
+    "total" BIGINT NOT NULL,
+    "blocked" BIGINT NOT NULL,
+    "would_block" BIGINT NOT NULL,
+    "refused" BIGINT NOT NULL,
+
+    CONSTRAINT "rate_limit_rule_rollup_pkey" PRIMARY KEY ("span", "bucket", "path", "rule_name", "method")
+) WITH (fillfactor = 70);
+
+-- CreateTable
 -- The refused requests of each key.
 CREATE TABLE "rate_limit_blocked_rollup" (
     "span" INTEGER NOT NULL,
@@ -692,6 +709,7 @@ BEGIN
         PERFORM setval('rate_limit_watermark_ahead', 0);
         DELETE FROM "rate_limit_rollup_mark";
         DELETE FROM "rate_limit_traffic_rollup";
+        DELETE FROM "rate_limit_rule_rollup";
         DELETE FROM "rate_limit_blocked_rollup";
         DELETE FROM "rate_limit_client_rollup";
         DELETE FROM "rate_limit_request_rollup";

@@ -544,6 +544,23 @@ CREATE TABLE "rate_limit_traffic_rollup" (
 ) WITHOUT ROWID;
 
 -- CreateTable
+-- The requests to which rules applied beside the one that decided: how many of them were refused or would have been, and
+-- how many the rule itself refused. Paths as above.
+CREATE TABLE "rate_limit_rule_rollup" (
+    "span" INTEGER NOT NULL,
+    "bucket" BIGINT NOT NULL,
+    "path" TEXT NOT NULL,
+    "rule_name" TEXT NOT NULL,
+    "method" TEXT NOT NULL,
+    "total" BIGINT NOT NULL,
+    "blocked" BIGINT NOT NULL,
+    "would_block" BIGINT NOT NULL,
+    "refused" BIGINT NOT NULL,
+
+    PRIMARY KEY ("span", "bucket", "path", "rule_name", "method")
+) WITHOUT ROWID;
+
+-- CreateTable
 -- The refused requests of each key.
 CREATE TABLE "rate_limit_blocked_rollup" (
     "span" INTEGER NOT NULL,

@@ -5,7 +5,7 @@ import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
 import { parseRate } from '../../../limiter/rate.js'
 import { NO_TRAFFIC } from '../../../reports/breakdown.js'
 import { Parameters } from '../../../reports/filter.js'
-import type { RuleActivity } from '../../../reports/traffic.js'
+import type { RuleActivity } from '../../../reports/rule-traffic.js'
 import { fieldEntries } from '../../../rules/description.js'
 import { RULES } from '../../../rules/rule.js'
 

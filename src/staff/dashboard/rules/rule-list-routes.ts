@@ -1,6 +1,6 @@
 /** The list of rules, with what can be done there. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { ruleActivity } from '../../../reports/traffic.js'
+import { ruleActivity } from '../../../reports/rule-traffic.js'
 import { RULES } from '../../../rules/rule.js'
 import { readFields } from '../../shell/field-form.js'
 import { leadOn, type Notice, takeNotice } from '../../shell/notice-cookie.js'

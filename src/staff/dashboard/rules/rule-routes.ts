@@ -1,8 +1,8 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { SqlValue } from '../../../database/dialect.js'
 import { windowFor } from '../../../reports/report-window.js'
+import { readRuleTraffic } from '../../../reports/rule-traffic.js'
 import { suggestedRates } from '../../../reports/suggested-rates.js'
-import { readTraffic } from '../../../reports/traffic.js'
 import { readSomeEntries } from '../../../rules/read-entries.js'
 import { RULES } from '../../../rules/rule.js'
 import { lastParameter, requestedFilter } from '../../shell/request-query.js'
@@ -37,7 +37,7 @@ export function registerRuleRoutes(routes: PageRoutes): void {
     const { window } = readWindow((name) => lastParameter(request, name), clock.now())
     const filter = { rule, path, method }
     const suggested = await read(suggestedRates({ ...filter, ...window }))
-    const traffic = await read(async (snapshot) => readTraffic(snapshot, windowFor(window, snapshot.nowMs), filter))
+    const traffic = await read(async (snapshot) => readRuleTraffic(snapshot, windowFor(window, snapshot.nowMs), filter))
     const deciding = new Set(traffic.flatMap(({ rule_name }) => (rule_name === '' ? [] : [rule_name])))
     const rules = (await readRules('', [])).map(({ entry }) => entry)
     const fields = proposeRule({ path, method, suggested, rules, deciding, routedPath: internals.routedPath })

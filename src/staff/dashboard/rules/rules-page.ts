@@ -1,7 +1,7 @@
 import { countOf } from '../../../ground/number-text.js'
 import type { CodeLimit } from '../../../http/code-limits.js'
 import { NO_TRAFFIC } from '../../../reports/breakdown.js'
-import type { RuleActivity } from '../../../reports/traffic.js'
+import type { RuleActivity } from '../../../reports/rule-traffic.js'
 import { formatCount, toMoment, visible } from '../format.js'
 import { type LogState, logNotices, logsOnlyBlocked } from '../log-state.js'
 import {
