@@ -1,5 +1,6 @@
 /** The demo: a shop with a week of invented traffic, incidents that go on, and an account of each role. */
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { createServer, type Server } from 'node:http'
 import { json } from 'node:stream/consumers'
 import Fastify, { type FastifyInstance } from 'fastify'
@@ -36,6 +37,7 @@ export async function startDemo({ listen, print, addPanel }: DemoOptions): Promi
       `Node.js ${process.versions.node} needs an older driver of SQLite: use Node.js 22.14 or later, or run ${commandWith([driver, ...optional])}`,
     )
   }
+  await tryPort(listen)
   print(FIRST_LINE)
   forgetSettings()
   const receiver = await receiveAlerts(print)
@@ -63,9 +65,7 @@ export async function startDemo({ listen, print, addPanel }: DemoOptions): Promi
     await app.register(demoRoutes)
     app.get('/', async (_request, reply) => reply.redirect(DASHBOARD))
     await tellDemoStory(app, DEFAULT_RATE)
-    await app.listen(listen).catch((error: unknown) => {
-      throw explainListenError(error, listen)
-    })
+    await app.listen(listen)
     const { listeningOrigin: origin } = app
     const hasMetrics = metrics !== undefined
     const lines = demoLines({ origin, database: database.url, passwords, panel, token, hasMetrics })
@@ -75,6 +75,16 @@ export async function startDemo({ listen, print, addPanel }: DemoOptions): Promi
     await app.close()
     throw error
   }
+}
+
+/** Fails at once where the port cannot be used: writing a week of traffic takes some seconds. */
+async function tryPort(listen: ListenAddress): Promise<void> {
+  const server = createServer().listen(listen.port, listen.host)
+  await once(server, 'listening').catch((error: unknown) => {
+    throw explainListenError(error, listen)
+  })
+  server.close()
+  await once(server, 'close')
 }
 
 /** Forgets settings of real servers: a demo must not send mail, or count in their Redis. */
@@ -129,7 +139,7 @@ async function receiveAlerts(print: (line: string) => void): Promise<{ server: S
     const { scope, refused, paths = [] } = Object(Object(body).incident)
     if (scope !== undefined) print(`Alert: ${scope}, ${refused} requests refused, ${paths.join(', ')}`)
   })
-  await new Promise<void>((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve))
+  await once(server.listen(0, '127.0.0.1'), 'listening')
   const address = server.address()
   return { server, url: `http://127.0.0.1:${typeof address === 'object' ? address?.port : 0}/` }
 }

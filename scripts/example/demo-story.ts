@@ -47,7 +47,7 @@ const visitors: Traffic[] = range(40).map((number) => ({
   user: null,
   method: 'GET',
   path: number % 3 === 0 ? '/search' : `/products/${number}`,
-  perMinute: (atMs) => 0.15 * dayFactor(atMs),
+  perMinute: (atMs) => 0.1 * dayFactor(atMs),
 }))
 
 const customers: Traffic[] = range(12).map((number) => ({
@@ -58,13 +58,13 @@ const customers: Traffic[] = range(12).map((number) => ({
   perMinute: (atMs) => 0.2 * dayFactor(atMs),
 }))
 
-/** A customer whose program has synchronized every two hours, and since the incident began does so without a pause. */
+/** A customer whose program has synchronized every six hours, and since the incident began does so without a pause. */
 const eagerCustomer: Traffic = {
   address: '198.51.100.7',
   user: 1_007,
   method: 'GET',
   path: '/search',
-  perMinute: (atMs, sinceStartMs) => (isIncident(sinceStartMs) ? 160 : atMs % (2 * HOUR_MS) < 5 * MINUTE_MS ? 45 : 0),
+  perMinute: (atMs, sinceStartMs) => (isIncident(sinceStartMs) ? 160 : atMs % (6 * HOUR_MS) < 5 * MINUTE_MS ? 45 : 0),
 }
 
 const scraper: Traffic[] = range(12).flatMap((number) => {

@@ -122,6 +122,9 @@ async function solveNetwork(walk: Walk, { height }: ViewportSize, deniedInAll: n
   })
   await undo()
   assert.deepEqual(await statuses(1, '/search', SCRAPER), [200])
+  // It needs somebody again.
+  await openDashboard()
+  await incidents.first().getByText(NETWORK).first().waitFor()
 }
 
 async function solveClient({ openDashboard, click, control, saysDone, step, undo, statuses }: Walk): Promise<void> {

@@ -148,6 +148,9 @@ describe('the example app', () => {
         stdout: '',
         stderr: `Port ${port} of 127.0.0.1 is in use: stop the other server, or set PORT\n`,
       })
+      const demo = await runScript('ratelimit', ['demo', '--port', String(port)])
+      assert.deepEqual([demo.status, demo.stdout], [1, ''])
+      assert.match(demo.stderr, /^ratelimit demo: Port \d+ of .* is in use: stop the other server, or set --port$/m)
     } finally {
       other.close()
     }
