@@ -3,7 +3,7 @@
  *
  *     client  = "all" | part *( "|" part )
  *     part    = name ":" value
- *     name    = "ip" | "user" | "route" | "key" | "header:" header | "cookie:" cookie
+ *     name    = "ip" | "user" | "user." field | "route" | "key" | "header:" header | "cookie:" cookie
  *     value   = "-"                                 the request has none
  *             | 1*( any but "|" "\" | "\" any )     a value that is just "-" is "\-"
  *
@@ -31,7 +31,7 @@ export interface Client {
 
 const MISSING = '-'
 const ADDRESS: KeyPart = { kind: 'ip' }
-const PART = /^(ip|user|route|key|(?:header|cookie):[^:|\\]+):(.*)$/s
+const PART = /^(ip|user|user\.[a-zA-Z]\w{0,49}|route|key|(?:header|cookie):[^:|\\]+):(.*)$/s
 const NAMED = /^(header|cookie):/
 /** Matches the key of a rule's client; names of rules have no colon. */
 const RULE_KEY = /^rule:([^:]+):(.*)$/s
@@ -174,7 +174,8 @@ export function clientsForKey(key: string, kind: ClientKind): Client[] {
   if (kind.kind === 'all') return shown === EVERYBODY.text ? [EVERYBODY] : []
   // A request without the header, the cookie or the user is counted by the address.
   return [kind, ADDRESS].flatMap((each) => {
-    const before = rule === undefined || each.kind === 'user' ? `${each.kind}:` : ''
+    const shownName = each.kind === 'userField' ? partName(each) : each.kind
+    const before = rule === undefined || each.kind === 'user' ? `${shownName}:` : ''
     return shown.startsWith(before) ? [createClient({ name: partName(each), value: shown.slice(before.length) })] : []
   })
 }

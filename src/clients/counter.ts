@@ -21,7 +21,7 @@ import { type Client, EVERYBODY, escapeBars, formatPart, splitParts } from './cl
 const MAX_VALUE_LENGTH = 128
 /** Marks the hash of a value. Stores mark that of a counter with another one, and leave a counter with such an end as it is. */
 const VALUE_MARK = '~'
-const CLIENT = /^(?:all$|(?:ip|user|route|key|header|cookie):)/
+const CLIENT = /^(?:all$|(?:ip|user(?:\.\w+)?|route|key|header|cookie):)/
 
 /** The limits of the staff pages and the API. */
 const STAFF_LIMITS = ['refusal', 'token', 'sign-in', 'sign-in-account', 'sign-in-browser', 'alert-test'] as const

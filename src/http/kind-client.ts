@@ -8,7 +8,7 @@ import { rememberClients } from '../ground/remember.js'
 import { type Countable, type ToClient, toAddressClient } from './checked-request.js'
 import type { ClientAddress } from './client-address.js'
 import { type RequestFunction, tolerate } from './host-function.js'
-import type { LateUserWarning } from './request-user.js'
+import { type LateUserWarning, userFieldText } from './request-user.js'
 import { cookieValue, headerValue, routePattern } from './request-values.js'
 
 /** The readers of values that have a name; an empty one is missing. */
@@ -122,6 +122,12 @@ type ReadKind = Exclude<KeyPart, { kind: 'ip' }>
 /** Creates the function that reads what a kind tells of a request's client; null where the request lacks it. */
 function createReader(kind: ReadKind, { users }: KeyOptions): (checked: Countable) => string | null {
   if (kind.kind === 'user') return (checked) => users.idOf(checked)
+  if (kind.kind === 'userField') {
+    return (checked) => {
+      users.noteNeed(checked)
+      return userFieldText(checked.userFields, kind.name)
+    }
+  }
   if (kind.kind === 'route') return ({ request }) => routePattern(request)
   const { name } = kind
   const read = VALUES[kind.kind]
@@ -131,7 +137,7 @@ function createReader(kind: ReadKind, { users }: KeyOptions): (checked: Countabl
 /** Creates the function that makes a part of what was read; secrets are replaced. */
 function createToPart(kind: ReadKind, { hashHeader }: KeyOptions): (value: string) => ClientPart {
   const name = partName(kind)
-  if (hashHeader === undefined || !('name' in kind)) return (value) => ({ name, value })
+  if (hashHeader === undefined || !(kind.kind in VALUES)) return (value) => ({ name, value })
   return (value) => ({ name, value: hashHeader(value) })
 }
 

@@ -1,4 +1,5 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import { readHostField } from '../rules/conditions/values.js'
 import type { UserId } from './checked-request.js'
 import { isThenable, type RequestFunction, tolerate } from './host-function.js'
 import { REPLY, type RequestWithReply } from './request-reply.js'
@@ -150,6 +151,26 @@ function objectText(id: object): string | null {
 export function integerUserId(id: UserId): number | null {
   const integer = typeof id === 'bigint' ? Number(id) : id
   return typeof integer === 'number' && Number.isSafeInteger(integer) ? integer : null
+}
+
+/**
+ * Returns a field of the user that a host answered, as keys spell it: a text, or an integer; null where that is missing,
+ * and for all other values.
+ */
+export function userFieldText(user: object | null, name: string): string | null {
+  const value = user === null ? undefined : readGuarded(user, name)
+  const isInteger = typeof value === 'bigint' || (typeof value === 'number' && Number.isInteger(value))
+  const text = typeof value === 'string' || isInteger ? String(value) : ''
+  return text === '' ? null : text
+}
+
+/** A field may be a getter of the host's, which may fail. */
+function readGuarded(user: object, name: string): unknown {
+  try {
+    return readHostField(user, name)
+  } catch {
+    return undefined
+  }
 }
 
 /** Returns the id as keys and overrides spell it; null without a user. */

@@ -22,7 +22,7 @@ export interface ClientSearch {
   keysFor(rules: readonly string[]): string[]
 }
 
-const KIND = /^(?:ip|user|header|cookie|route|key):./s
+const KIND = /^(?:ip|user(?:\.\w+)?|header|cookie|route|key):./s
 /** The character behind the bar between parts of a client, and the one behind any. */
 const AFTER_BAR = '}'
 const AFTER_ALL = '\u{10FFFF}'

@@ -32,6 +32,7 @@ const PRIORITY_LIMIT = 2_147_483_647
 const KEY_OPTIONS = [
   { value: 'ip', label: 'IP address' },
   { value: 'user', label: 'User' },
+  { value: 'user.', label: 'Field of the user, such as user.org' },
   { value: 'header:', label: 'Header' },
   { value: 'cookie:', label: 'Cookie' },
   { value: 'route', label: 'Route' },
@@ -152,8 +153,8 @@ export const RULE_FIELDS = {
     tidy: spellClientKind,
     guess: (typed) => spellClientKind(typed.replace(/\s*(?:,|&|\band\b)\s*/gi, '+')),
     schema: { maxLength: MAX_CLIENT_KIND_LENGTH },
-    about: 'ip, user, route, header:<Header-Name> or cookie:<name>, up to three with + between, or all.',
-    help: 'What requests are counted by, up to three together. Requests without the user, the header or the cookie are counted by IP address.',
+    about: 'ip, user, user.<field>, route, header:<Header-Name> or cookie:<name>, up to three with + between, or all.',
+    help: 'What requests are counted by, up to three together. user.org is a field of what the option user answers. Requests without the user, the field, the header or the cookie are counted by IP address.',
     panel: { title: 'Counted by', group: 'Target', input: 'key', options: KEY_OPTIONS, column: 'shown' },
   },
   algorithm: { ...ALGORITHM, panel: { ...ALGORITHM.panel, group: 'Limit', column: 'sorted' } },

@@ -1,4 +1,4 @@
-import { countsBy } from '../clients/client-kind.js'
+import { countsByUser } from '../clients/client-kind.js'
 import { rememberClients } from '../ground/remember.js'
 import type { PathOptions } from './patterns/path-patterns.js'
 import { lowerCasedPattern } from './patterns/pattern.js'
@@ -33,7 +33,7 @@ export class RuleSet {
     this.#patterns = patterns ?? PatternIndex.create(patternsFor(this.rules, caseSensitive), caseSensitive)
     this.#bothSlashForms = ignoreTrailingSlash
     this.size = this.rules.length
-    this.needUsers = this.rules.some(({ client, condition }) => condition?.readsUser || countsBy(client, 'user'))
+    this.needUsers = this.rules.some(({ client, condition }) => condition?.readsUser || countsByUser(client))
     this.#timed = this.rules.filter(({ startsAtMs, endsAtMs }) => startsAtMs !== null || endsAtMs !== null)
   }
 

@@ -209,7 +209,7 @@ const CASES: readonly Case[] = [
     { json: { path: '/\ud800\0', user: '\0', headers: { 'x-a': ['1', '2'], 'b\0': '\ud800' } } },
     200,
   ],
-  ['POST', '/explain', { json: { path: '/', user: { name: 'x' } } }, 400],
+  ['POST', '/explain', { json: { path: '/', user: { id: ['x'] } } }, 400],
   [
     'POST',
     '/overrides',

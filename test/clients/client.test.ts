@@ -35,6 +35,8 @@ describe('a client of one kind', () => {
   const CLIENTS = [
     ['ip', '203.0.113.7', 'ip:203.0.113.7', 'ip:203.0.113.7', 'rule:api:203.0.113.7'],
     ['user', '7', 'user:7', 'user:7', 'rule:api:user:7'],
+    ['user.org', 'user:7', 'user.org:user:7', 'user.org:user:7', 'rule:api:user:7'],
+    ['user.org', 'a|b\\', 'user.org:a|b\\', 'user.org:a|b\\', 'rule:api:a|b\\'],
     ['header:x-api-key', 'a|b\\', 'header:x-api-key:a|b\\', 'header:a|b\\', 'rule:api:a|b\\'],
     ['cookie:sid', '-', 'cookie:sid:-', 'cookie:-', 'rule:api:-'],
     ['route', '/items/:id', 'route:/items/:id', 'route:/items/:id', 'rule:api:/items/:id'],

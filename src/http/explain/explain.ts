@@ -7,7 +7,7 @@ import { CheckedRequest } from '../checked-request.js'
 import type { ClientAddress } from '../client-address.js'
 import { after } from '../host-function.js'
 import type { HookDependencies } from '../on-request.js'
-import { noteUser, type RateLimitUser } from '../request-user.js'
+import { noteUser } from '../request-user.js'
 import type { ExplainableLimit } from '../routes/route-limit.js'
 import type { DescribedRequest, RequestDescription } from './described-request.js'
 import { listReasons, type ReasonDependencies, RULE_MATCHES } from './reasons.js'
@@ -19,8 +19,8 @@ export interface ExplainOptions {
   readonly path: string
   /** The client's address; without it limits by address count the request as `ip:unknown`. */
   readonly ip?: string | undefined
-  /** The user's id, or what the option `user` answers; no user unless given. */
-  readonly user?: RateLimitUser | string | number | bigint | null | undefined
+  /** The user's id, or what the option `user` answers, with the fields that conditions and keys read; no user unless given. */
+  readonly user?: object | string | number | bigint | null | undefined
   /** The headers, in any case; several values as a list. */
   readonly headers?: Readonly<Record<string, string | readonly string[] | undefined>> | undefined
 }
@@ -104,7 +104,7 @@ export function createExplain(dependencies: ExplainDependencies) {
 interface RequestAndClient {
   readonly request: FastifyRequest
   readonly address: ClientAddress
-  readonly user: RateLimitUser | null
+  readonly user: object | null
 }
 
 interface RouteAnswer {

@@ -18,10 +18,10 @@ import { InvalidSettingError } from '../../ground/errors.js'
 import { counterKey, MAX_KEY_LENGTH, storable } from '../../ground/storable.js'
 
 /** The beginning of a client, before its value. */
-const NAME = /^(?:ip|key|route|(?:header|cookie):[^:]+):/
-const NAMED = /^(?:header|cookie):[^:]+:/
+const NAME = /^(?:ip|key|route|user\.\w+|(?:header|cookie):[^:]+):/
+const NAMED = /^(?:user\.\w+|(?:header|cookie):[^:]+):/
 /** Matches a kind in a key, which does not name the header or cookie. */
-const NAMELESS = /^(?:header|cookie):/
+const NAMELESS = /^(?:user\.\w+|header|cookie):/
 /** The part of a client that is searched for. Counters keep 63 characters of a long value, fewer behind long names. */
 const TOKEN_LENGTH = 48
 const ADDRESS = 'ip:'
@@ -49,7 +49,7 @@ export class ErasedClient {
   readonly #keys: ReadonlySet<string>
   /** The spellings in keys of the log, and in combinations there. */
   readonly #shown: ReadonlySet<string>
-  /** The header or cookie, such as `header:x-api-key`. */
+  /** The field, header or cookie, such as `header:x-api-key`. */
   readonly #named: string | undefined
   readonly #kinds: ReadonlyMap<string, ClientKind>
 
@@ -142,7 +142,7 @@ export class ErasedClient {
     return value !== '' && [...this.#shown].some((text) => text.startsWith(value))
   }
 
-  /** Returns whether a rule may count this client's header or cookie. */
+  /** Returns whether a rule may count this client's field, header or cookie. */
   #mayCount(rule: string | undefined): boolean {
     const kind = rule === undefined ? undefined : this.#kinds.get(rule)
     if (kind === undefined || this.#named === undefined) return true

@@ -1,5 +1,5 @@
 /** The decision about a request, by the plugin's own check and by limits of single routes. */
-import { countsBy } from '../../clients/client-kind.js'
+import { countsByUser } from '../../clients/client-kind.js'
 import { systemClock } from '../../ground/time/clock.js'
 import { type CheckedRequest, NOTHING_IN_FORCE } from '../../http/checked-request.js'
 import { createHeaders } from '../../http/headers.js'
@@ -94,7 +94,7 @@ export function createDecision(
 
 /** Returns whether a request needs its user whatever rules and overrides are in force. */
 function needsUser({ logEvents, middleware: { key } }: Settings): boolean {
-  return logEvents !== false || (typeof key === 'object' && countsBy(key, 'user'))
+  return logEvents !== false || (typeof key === 'object' && countsByUser(key))
 }
 
 function needsPath({ useDynamicRules, middleware: { skipPaths, rateLimits } }: Settings): boolean {

@@ -1,6 +1,6 @@
 /** Warns, once each, of kinds of keys and conditions that lack what makes them useful. */
 import type { FastifyInstance } from 'fastify'
-import { type ClientKind, countsBy } from '../../clients/client-kind.js'
+import { type ClientKind, countsBy, countsByUser } from '../../clients/client-kind.js'
 import type { Settings } from '../settings/resolve.js'
 
 export interface KeyWarnings {
@@ -28,7 +28,7 @@ export function createKeyWarnings(app: FastifyInstance, settings: Settings): Key
     warnOfUsers,
     warnOfConditions: warnWithoutUsers(app, settings, 'Conditions of rate limit rules on user see no user'),
     noteKind(client) {
-      if (countsBy(client, 'user')) warnOfUsers()
+      if (countsByUser(client)) warnOfUsers()
       if (countsBy(client, 'header') || countsBy(client, 'cookie')) warnOfValues()
     },
   }

@@ -1,5 +1,5 @@
 /** The limits of single routes, which code creates. */
-import { countsBy } from '../../clients/client-kind.js'
+import { countsByUser } from '../../clients/client-kind.js'
 import { DeclaredRoutes } from '../../http/routes/declared-routes.js'
 import {
   type CommonDependencies,
@@ -43,7 +43,7 @@ export function createRouteLimits(
           ...checks,
           enabled: settings.enabled,
           note: (hook, explained) => routes.noteLimit(hook, explained),
-          needsUser: typeof key === 'object' && countsBy(key, 'user'),
+          needsUser: typeof key === 'object' && countsByUser(key),
           user: findUser,
           variant: settings.headers,
           toClient: toClient(key, `${setting}.key`),

@@ -65,7 +65,7 @@ export const MIDDLEWARE = {
   key: {
     ...VALIDATORS.textOrCallback,
     allowed:
-      'ip, user, header:<Name>, cookie:<name>, route, up to three with + between, all, or a function of the request',
+      'ip, user, user.<field>, header:<Name>, cookie:<name>, route, up to three with + between, all, or a function of the request',
     default: 'ip',
     parse: parseKey,
   },

@@ -25,8 +25,9 @@ export interface MiddlewareOptions {
   /** The algorithm that counts requests; `fixed_window` by default. */
   algorithm?: Algorithm | undefined
   /**
-   * The kind of clients that are counted: `ip` (the default), `user`, `route`, `header:<Name>` or `cookie:<name>`, up
-   * to three of them with `+` between, `all` (one counter that all share), or a function; the IP as a fallback.
+   * The kind of clients that are counted: `ip` (the default), `user`, `user.<field>` (a text or an integer of what the
+   * option `user` answers), `route`, `header:<Name>` or `cookie:<name>`, up to three of them with `+` between, `all` (one
+   * counter that all share), or a function; the IP as a fallback.
    */
   key?: string | KeyFunction | undefined
   /** `requests` (the default), or the statuses of the responses that count: `401,403`, `4xx,5xx`. */

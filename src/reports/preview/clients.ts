@@ -7,6 +7,7 @@ import type { LoggedRequest } from './events.js'
 export const UNCOVERED = {
   address_not_logged: 'not counted by address, and the log has no address then',
   user_not_logged: 'without a user in the log',
+  user_field_not_logged: 'not counted by this field of the user, and the log keeps no fields of users',
   header_not_logged: 'not counted by this header, and the log keeps no other headers',
   cookie_not_logged: 'not counted by this cookie, and the log keeps no other cookies',
   route_not_logged: 'not counted by route, and the log has no route then',
@@ -64,7 +65,8 @@ export function createClientReader(
     if (part.kind === 'ip') return readAddress(event)
     if (part.kind === 'user') return readUser(event)
     const value = loggedPart(event, part)
-    if (value === undefined) return { reason: `${part.kind}_not_logged` }
+    if (value === undefined)
+      return { reason: part.kind === 'userField' ? 'user_field_not_logged' : `${part.kind}_not_logged` }
     return isCut(event) ? { reason: 'key_cut' } : { value }
   }
 

@@ -61,8 +61,12 @@ function isText(value: unknown): value is string {
 
 /** Returns a field of the request's user; undefined where it is missing. */
 export function readUserField(user: object | null, name: string): Value | undefined {
-  if (user === null) return undefined
-  return toValue(user instanceof Map ? readEntry(user, name) : readField(user, name))
+  return user === null ? undefined : toValue(readHostField(user, name))
+}
+
+/** Returns a field of an object of the host's as it is; undefined where it is missing. A getter may throw. */
+export function readHostField(object: object, name: string): unknown {
+  return object instanceof Map ? readEntry(object, name) : readField(object, name)
 }
 
 /**

@@ -17,9 +17,14 @@ const Trial = closed({
   ip: Type.Optional(Type.String({ maxLength: 100, description: "The client's address." })),
   user: Type.Optional(
     Type.Union(
-      [Type.String(), Type.Integer(), Type.Null(), Type.Object({ id: Type.Union([Type.String(), Type.Integer()]) })],
+      [
+        Type.String(),
+        Type.Integer(),
+        Type.Null(),
+        Type.Object({ id: Type.Optional(Type.Union([Type.String(), Type.Integer()])) }),
+      ],
       {
-        description: "The user's id, or the user with all fields that conditions see.",
+        description: "The user's id, or the user with all fields that conditions and keys read.",
       },
     ),
   ),

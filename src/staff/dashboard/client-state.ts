@@ -13,7 +13,7 @@ import { EVERY_PATH, spellSeen } from './override-actions.js'
 import { actorWords, effectTone, effectWords, endWords, isBan } from './override-words.js'
 import type { RulePageLinks } from './rules/rule-links.js'
 import { toOutcomes } from './stack.js'
-import { trialFor } from './trials.js'
+import { describeUser, trialFor } from './trials.js'
 
 /** The report that the pages of a client share while they follow. */
 export interface ClientReport {
@@ -124,6 +124,8 @@ export async function presentStandings(
 ): Promise<ReadonlyMap<string, ExplainedLimit>> {
   const trial = trialFor(client)
   if (trial === undefined) return new Map()
+  const { ip, headers } = trial
+  const user = describeUser(trial.user ?? '', trial.fields)
   const latest = by_policy
     .map(({ policy }) => recent_events.find((event) => event.policy === policy))
     .filter((event) => event !== undefined)
@@ -131,7 +133,7 @@ export async function presentStandings(
   const explanations = await Promise.all(
     latest.map(async ({ method, path }) => {
       try {
-        return await explain({ ...trial, method, path })
+        return await explain({ ip, headers, user, method, path })
       } catch {
         // Other programs log requests that no server takes.
         return undefined

@@ -37,12 +37,12 @@ export function explainContext(
   nowMs: number,
   rulePages: RulePageLinks,
 ) {
-  const { method, path, ip, user, headers } = trial
+  const { method, path, ip, user, fields, headers } = trial
   return {
     page: {
       title: 'Explain a request',
       subtitle: 'Rate limits',
-      form: { path, ip, user, headers },
+      form: { path, ip, user, fields, headers },
       clients: [...(ip === '' ? [] : [`ip:${ip}`]), ...(user === '' ? [] : [`user:${user}`])].map((client) => ({
         name: visible(client),
         href: clientHref(client, window, back),

@@ -12,7 +12,7 @@ import { trialFields } from './links.js'
 import type { PageRoutes } from './page-routes.js'
 import { readClientView } from './requested-view.js'
 import { findRulePages } from './rules/rule-links.js'
-import { parseHeaders } from './trials.js'
+import { describeUser, parseHeaders, parseUserFields } from './trials.js'
 
 /** The id is below 2^53. */
 const EVENT_ID = /^\d{1,15}$/
@@ -54,11 +54,13 @@ export function registerExplainRoutes({ app, internals, pages, read }: PageRoute
     return isTold ? { event, policies: await read(policiesThen(event)) } : undefined
   }
 
-  async function explain({ method, path, ip, user, ...trial }: RequestedTrial): Promise<Explained> {
+  async function explain({ method, path, ip, ...trial }: RequestedTrial): Promise<Explained> {
     const headers = parseHeaders(trial.headers)
+    const fields = parseUserFields(trial.fields)
     if (typeof headers === 'string') return { problem: headers }
+    if (typeof fields === 'string') return { problem: fields }
     try {
-      const who = { ...(ip !== '' && { ip }), ...(user !== '' && { user }) }
+      const who = { ...(ip !== '' && { ip }), user: describeUser(trial.user, fields) }
       return { explanation: await smartRateLimit.explain({ method, path, headers, ...who }) }
     } catch (error) {
       if (!(error instanceof InvalidSettingError)) throw error
@@ -70,7 +72,7 @@ export function registerExplainRoutes({ app, internals, pages, read }: PageRoute
 }
 
 const CUT_PATH = `The log has the first ${MAX_PATH_LENGTH} characters of its path. The limits that it meets now cannot be told from these.`
-const TRIAL_FIELDS = ['method', 'path', 'ip', 'user', 'headers']
+const TRIAL_FIELDS = ['method', 'path', 'ip', 'user', 'fields', 'headers']
 
 /** Returns whether an address has no field of a request. */
 function isIdAlone(field: (name: string) => string): boolean {
@@ -85,6 +87,7 @@ function trialOf(event: ListedEvent): RequestedTrial {
     path: field('path'),
     ip: field('ip'),
     user: field('user'),
+    fields: field('fields'),
     headers: field('headers'),
   }
 }

@@ -3,7 +3,7 @@ import { DEFAULT_LISTING, type Listing } from '../../reports/dashboard-clients.j
 import type { ReportFilter } from '../../reports/filter.js'
 import type { ReportWindow } from '../../reports/report-window.js'
 import { windowFields } from './format.js'
-import { spellHeaders, trialFor } from './trials.js'
+import { spellHeaders, spellUserFields, trialFor } from './trials.js'
 
 // All links are relative, so that the pages also work behind a proxy that rewrites paths.
 
@@ -186,12 +186,13 @@ export function explainHref(request: LoggedRequest, { window, back }: KeptView, 
 
 /** Returns a request as the fields of the form that explains it. */
 export function trialFields({ method, path, client }: LoggedRequest): [name: string, value: string][] {
-  const { ip, user, headers = {} } = trialFor(client) ?? {}
+  const { ip, user, fields = {}, headers = {} } = trialFor(client) ?? {}
   return [
     ['method', method],
     ['path', path],
     ['ip', ip ?? ''],
     ['user', user ?? ''],
+    ['fields', spellUserFields(fields)],
     ['headers', spellHeaders(headers)],
   ]
 }

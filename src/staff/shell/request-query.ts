@@ -44,6 +44,8 @@ export interface RequestedTrial {
   readonly path: string
   readonly ip: string
   readonly user: string
+  /** Lines such as `org: acme`. */
+  readonly fields: string
   /** Lines such as `x-api-key: abc`. */
   readonly headers: string
 }
@@ -56,6 +58,7 @@ export function requestedTrial(request: FastifyRequest): RequestedTrial {
     path: field('path'),
     ip: field('ip'),
     user: field('user'),
+    fields: field('fields'),
     headers: field('headers'),
   }
 }

@@ -71,7 +71,7 @@ describe('an erased client', () => {
     const neighbour = erased('fe80::1')
     assert.deepEqual(neighbour.names, ['ip:fe80::1'])
     assert.equal(neighbour.hasAddress('fe80::2'), false)
-    assert.throws(() => erased('ip:fe80::/64'), /no single client/)
+    assert.throws(() => erased('ip:fe80::/64'), /is not a single client/)
     assert.deepEqual(erased('64:ff9b::203.0.113.7').names, ['ip:203.0.113.7'])
   })
 
@@ -95,7 +95,7 @@ describe('an erased client', () => {
       ['ip:', addressClient, '203.0.113.7', '203.0.113.8'],
       ['ip:', addressClient, '2001:db8:1:2::/64', '2001:db8:1:3::/64'],
       ...['7', '-', 'a|ip:203.0.113.7', LONG, `${LONG}\0`].flatMap((value) =>
-        ['user', 'header:x-api-key', 'cookie:sid', 'route', 'key'].map((name): (typeof makers)[number] => [
+        ['user', 'user.org', 'header:x-api-key', 'cookie:sid', 'route', 'key'].map((name): (typeof makers)[number] => [
           `${name}:`,
           (each) => createClient({ name, value: each }),
           value,
