@@ -4,6 +4,7 @@ import { clientText, type OverrideClient, parseOverrideClient } from '../clients
 import type { Policy, Settlement } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
 import { MAX_COUNT } from '../limiter/rate.js'
+import { toSettlement } from '../limiter/settlement.js'
 import { type RuleBan, refusalPolicy } from '../rules/ban.js'
 import type { NewBan } from '../rules/bans/ban-table.js'
 import type { BanWriter } from '../rules/bans/ban-writer.js'
@@ -115,8 +116,7 @@ export class RefusalBans {
         if (!decision.unavailable && decision.count >= banning.ban.after) {
           // Refusals that came meanwhile are from before the ban, like the last one.
           counting.refusals = 0
-          const forgottenAtMs = windowEnd(policy.periodMs, nowMs + decision.resetMs)
-          this.#ban(client, banning, { ...check, cost: MAX_COUNT, forgottenAtMs }, nowMs)
+          this.#ban(client, banning, { ...toSettlement(check, decision, nowMs), cost: MAX_COUNT }, nowMs)
         }
       }
     } finally {
@@ -173,14 +173,6 @@ export class RefusalBans {
       'Rate limit refusals cannot be counted: clients may be banned too late, or again too soon',
     )
   }
-}
-
-/**
- * Returns the end of the window that a moment is in or ends. The store counts the time to the end from that of the whole
- * batch, which is that of the check, or later.
- */
-function windowEnd(periodMs: number, momentMs: number): number {
-  return Math.ceil(momentMs / periodMs) * periodMs
 }
 
 /** Returns the client of an override that is for exactly this client; undefined where none is. */

@@ -1,10 +1,10 @@
 /** The decision about a request as hosts get it: with whom it is about, and what decided. */
 import type { LimitClient } from '../clients/limit-client.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
-import type { Decision } from '../limiter/algorithm.js'
+import type { Decision, WindowState } from '../limiter/algorithm.js'
 
 /** The decision about a request. Its texts are those of the request's event, spelled alike where nothing is logged. */
-export interface RequestDecision extends Decision {
+export interface RequestDecision extends Omit<Decision, 'taken'> {
   /**
    * The policy that decided: a rule's name, a prefix such as `/auth/`, `default`, `override` (bans too), `deny-list`,
    * `ceiling`, `path-length`, the name of a route's limit, or `route`.
@@ -27,11 +27,18 @@ export function toRequestDecision(
   { policyName, ruleName }: { readonly policyName: string; readonly ruleName: string },
   { logged, key }: LimitClient,
 ): RequestDecision {
+  // What was taken of a bucket is for settlements.
+  const { taken: _taken, windows, ...shown } = decision
   return {
-    ...decision,
+    ...shown,
+    ...(windows && { windows: windows.map(toShownState) }),
     policy: storable(policyName, MAX_KEY_LENGTH),
     rule: ruleName || null,
     client: storable(logged.text, MAX_KEY_LENGTH),
     key: storable(key, MAX_KEY_LENGTH),
   }
+}
+
+function toShownState({ limit, remaining, resetMs, retryAfterMs }: WindowState): WindowState {
+  return { limit, remaining, resetMs, retryAfterMs }
 }

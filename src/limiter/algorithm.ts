@@ -47,11 +47,6 @@ export function isRate(policy: Policy): policy is RatePolicy {
   return policy.algorithm !== 'concurrency'
 }
 
-/** Returns whether a counter of this algorithm takes settlements; to a bucket time alone gives back. */
-export function canBeSettled(algorithm: Algorithm): boolean {
-  return algorithm !== 'token_bucket' && algorithm !== 'leaky_bucket'
-}
-
 export function isPlain(policy: Policy): policy is PlainPolicy {
   return policy.windows === undefined
 }
@@ -98,13 +93,16 @@ export interface Check {
 
 /** Gives a counter back what a check used of it, and its client did not; with `concurrency` the permits of a check. */
 export interface Settlement extends Check {
-  /** The policy of the window that gets it back: where a policy lists several, each has a settlement of its own. */
-  readonly policy: PlainPolicy
   /**
-   * The time when the counter forgets by itself what the check used: at the end of a fixed window, or of the cell after
-   * that of a sliding window. Not needed with `concurrency`, where `permit` says what is given back.
+   * Where the use stands, for each window of the policy in its order: the end of a fixed window, and of the cell after that
+   * of a sliding window, in milliseconds; of a bucket `taken` of the decision. Not needed with `concurrency`, where
+   * `permit` says what is given back.
    */
-  readonly forgottenAtMs?: number
+  readonly marks?: readonly number[]
+  /** The time with which the check was made. Buckets need it. */
+  readonly checkedMs?: number
+  /** The decision on the check, where it is known. What the fallback decided is given back there, and not to the store. */
+  readonly decision?: Decision
 }
 
 /** Returns how much has to be left for a check of this cost. */
@@ -119,6 +117,8 @@ export interface WindowState {
   readonly resetMs: number
   /** The wait as that of the decision: 0 where this window allows the check. */
   readonly retryAfterMs: number | null
+  /** Of a bucket that allows the check: the units that were taken of it in all, up to this check, modulo `TAKEN_MODULUS`. */
+  readonly taken?: number
 }
 
 /** The answer to a check: all that headers, the event log and a refusal need. */
@@ -139,6 +139,8 @@ export interface Decision {
   readonly retryAfterMs: number | null
   /** The store did not answer, and the fallback refuses: a 503 rather than a 429. */
   readonly unavailable?: true
+  /** As in `WindowState`, of a bucket with one window. */
+  readonly taken?: number
   /**
    * All windows of a policy that lists them, in its order. The decision itself then is that of the window that refuses
    * (of several, of the one with the longest wait), else of the one with the smallest share left.

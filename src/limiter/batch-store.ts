@@ -18,6 +18,7 @@ export class PartlyDecidedError extends Error {
 /** The part of a store that a limiter uses; `stores/store.ts` has its contract. */
 export interface BatchStore {
   readonly concurrency: number
+  readonly isOrdered?: boolean
   check(checks: readonly Check[], nowMs: number): Answers | Promise<Answers>
   settle?(settlements: readonly Settlement[], nowMs: number): void | Promise<void>
   reset(keys: readonly string[]): void | Promise<void>

@@ -12,7 +12,12 @@ export interface BucketCounter {
   readonly fraction: number
   /** The counter's own time, which never runs backwards. */
   readonly checkedMs: number
+  /** The units that checks have taken in all, modulo `TAKEN_MODULUS`. */
+  readonly taken: number
 }
+
+/** The most that a bucket counts to of the units that were taken: SQL and Lua calculate with it exactly. */
+export const TAKEN_MODULUS = 2 ** 46
 
 /**
  * Checks a token bucket, or a leaky bucket, which decides alike: what is in the one is missing from the other.
@@ -48,33 +53,76 @@ export function checkBucket(
     used: allowed ? drained.used + cost : drained.used,
     fraction: drained.fraction,
     checkedMs: drained.checkedMs,
+    taken: allowed ? addTaken(drained.taken, cost) : drained.taken,
   }
   const aheadMs = after.checkedMs - nowMs
-  return {
-    counter: after,
-    decision: {
-      allowed,
-      count: allowed || cost === 0 ? inUse + cost : limit + 1,
-      limit,
-      remaining: Math.max(0, allowed ? limit - inUse - cost : limit - inUse),
-      resetMs: after.used + after.fraction === 0 ? 0 : aheadMs + msUntil(after, 0),
-      retryAfterMs: allowed ? 0 : needed > limit ? null : aheadMs + msUntil(after, limit - needed),
-    },
+  const resetMs = after.used + after.fraction === 0 ? 0 : aheadMs + msUntil(after, 0)
+  if (allowed) {
+    const [count, remaining] = [inUse + cost, limit - inUse - cost]
+    return {
+      counter: after,
+      decision: { allowed, count, limit, remaining, resetMs, retryAfterMs: 0, taken: after.taken },
+    }
   }
+  const count = cost === 0 ? inUse : limit + 1
+  const remaining = Math.max(0, limit - inUse)
+  const retryAfterMs = needed > limit ? null : aheadMs + msUntil(after, limit - needed)
+  return { counter: after, decision: { allowed, count, limit, remaining, resetMs, retryAfterMs } }
+}
+
+/** What a bucket gets back. */
+export interface BucketSettlement {
+  readonly cost: number
+  /** The units that had been taken in all, up to the check. */
+  readonly mark: number
+  /** The time and the limit of the check. */
+  readonly checkedMs: number
+  readonly limit: number
+}
+
+/**
+ * Returns what changes in a counter by a settlement: the bucket is then at least as full as if the check had never been,
+ * however much has drained, was taken and was given back meanwhile.
+ *
+ * The bucket gets the whole cost back where it holds so much beside all that was taken since: without the check it would
+ * not have been empty meanwhile. Otherwise it gets back what has not drained since if the check drained first, which needs
+ * the limit of the check. So it is fuller by no more than drains in the time between check and settlement.
+ */
+export function settleBucket(
+  counter: BucketCounter,
+  { cost, mark, checkedMs, limit }: BucketSettlement,
+): Pick<BucketCounter, 'used' | 'fraction'> {
+  const { used, fraction, periodMs, drainLimit, taken } = counter
+  const takenSince = (taken - mark + TAKEN_MODULUS) % TAKEN_MODULUS
+  if (used - cost >= takenSince) return { used: used - cost, fraction }
+  const elapsedMs = Math.min(periodMs, Math.max(0, counter.checkedMs - checkedMs))
+  const drained = productQuotient(elapsedMs, limit, periodMs)
+  if (limit !== drainLimit || drained >= cost) return { used, fraction }
+  const part = fraction + productRemainder(elapsedMs, limit, periodMs)
+  const carried = part < periodMs ? 0 : 1
+  const left = used - cost + drained + carried
+  return left < 0 ? { used: 0, fraction: 0 } : { used: left, fraction: part - carried * periodMs }
+}
+
+/** Returns the sum without a division, which would take as long as the rest of a check. */
+function addTaken(taken: number, cost: number): number {
+  const sum = taken + cost
+  return sum < TAKEN_MODULUS ? sum : sum - TAKEN_MODULUS
 }
 
 /** Returns the counter as it is at `nowMs`; a new one where it belongs to another period, or a wrong clock has written it. */
 function drainTo(counter: BucketCounter | undefined, { limit, periodMs }: Policy, nowMs: number): BucketCounter {
   if (counter?.periodMs !== periodMs || counter.checkedMs > latestStartMs(nowMs, periodMs)) {
-    return { periodMs, drainLimit: limit, used: 0, fraction: 0, checkedMs: nowMs }
+    return { periodMs, drainLimit: limit, used: 0, fraction: 0, checkedMs: nowMs, taken: 0 }
   }
   if (nowMs <= counter.checkedMs) return counter
-  const { drainLimit } = counter
+  const { drainLimit, taken } = counter
   const elapsedMs = Math.min(nowMs - counter.checkedMs, periodMs)
   const fraction = counter.fraction - productRemainder(elapsedMs, drainLimit, periodMs)
   const used = counter.used - productQuotient(elapsedMs, drainLimit, periodMs) - (fraction < 0 ? 1 : 0)
-  if (used < 0) return { periodMs, drainLimit, used: 0, fraction: 0, checkedMs: nowMs }
-  return { periodMs, drainLimit, used, fraction: fraction < 0 ? fraction + periodMs : fraction, checkedMs: nowMs }
+  if (used < 0) return { periodMs, drainLimit, used: 0, fraction: 0, checkedMs: nowMs, taken }
+  const kept = fraction < 0 ? fraction + periodMs : fraction
+  return { periodMs, drainLimit, used, fraction: kept, checkedMs: nowMs, taken }
 }
 
 /** Returns the milliseconds until no more than `level` is in use. */

@@ -1,3 +1,4 @@
+import type { Settlement } from './algorithm.js'
 import type { Limiter } from './limiter.js'
 
 /** A part that was not asked for so long is forgotten when another one appears: nodes come and go. */
@@ -44,9 +45,20 @@ export function limiterByPart(partOf: (key: string) => string, create: (part: st
 
   return {
     check: (check, nowMs, waitedMs, leads) => limiterFor(check.key, nowMs).check(check, nowMs, waitedMs, leads),
+    remembered: (check, nowMs) => limiterFor(check.key, nowMs).remembered(check, nowMs),
     decideLocally: (check, nowMs) => limiterFor(check.key, nowMs).decideLocally(check, nowMs),
     checkLeased: (check, nowMs, waitedMs) => limiterFor(check.key, nowMs).checkLeased(check, nowMs, waitedMs),
     settle: (settlement, nowMs) => limiterFor(settlement.key, nowMs).settle(settlement, nowMs),
+    giveBack(settlements, nowMs) {
+      const byLimiter = new Map<Limiter, Settlement[]>()
+      for (const settlement of settlements) {
+        const limiter = limiterFor(settlement.key, nowMs)
+        const others = byLimiter.get(limiter)
+        if (others === undefined) byLimiter.set(limiter, [settlement])
+        else others.push(settlement)
+      }
+      for (const [limiter, some] of byLimiter) limiter.giveBack(some, nowMs)
+    },
     async reset(keys) {
       const names = keys.map(partOf)
       await Promise.all(

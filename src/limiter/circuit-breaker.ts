@@ -32,6 +32,8 @@ export class CircuitBreaker implements SafeStore {
   #sinceMs = 0
   /** The number of beginnings and ends of outages: the result of a batch from before the last of them is outdated. */
   #turn = 0
+  /** The decisions of the fallback, of which the store has taken nothing. */
+  readonly #withoutStore = new WeakSet<Decision>()
   /** The number of failed batches. */
   errors = 0
 
@@ -55,11 +57,11 @@ export class CircuitBreaker implements SafeStore {
     if (this.#unanswered === undefined) return undefined
     // A check may fail for a reason of its own: the next probe has another one.
     this.#unanswered = check
-    return this.#options.fallback.decide(check, nowMs)
+    return this.#decide(check, nowMs)
   }
 
   check(checks: readonly Check[], nowMs: number): Answers | Promise<Answers> {
-    if (this.isOpen) return checks.map((check) => this.#options.fallback.decide(check, nowMs))
+    if (this.isOpen) return checks.map((check) => this.#decide(check, nowMs))
     const turn = this.#turn
     try {
       const decisions = this.#store.check(checks, nowMs)
@@ -70,14 +72,17 @@ export class CircuitBreaker implements SafeStore {
     }
   }
 
-  /** Gives back in the fallback, too, which may have decided. */
+  /** Gives back where it was decided: in both, where the decision is not known. */
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
-    this.#options.fallback.settle(settlements)
+    const isStored = ({ decision }: Settlement) => decision === undefined || !this.#withoutStore.has(decision)
+    const stored = settlements.filter(isStored)
+    this.#options.fallback.settle(settlements.filter((each) => each.decision === undefined || !isStored(each)))
+    if (stored.length === 0) return
     const turn = this.#turn
     try {
-      await this.#store.settle?.(settlements, nowMs)
+      await this.#store.settle?.(stored, nowMs)
     } catch (error) {
-      this.#noteFailure(error, turn, settlements, nowMs)
+      this.#noteFailure(error, turn, stored, nowMs)
     }
   }
 
@@ -108,9 +113,15 @@ export class CircuitBreaker implements SafeStore {
   }
 
   decideWithout(check: Check, nowMs: number): Decision {
-    const decision = this.#options.fallback.decide(check, nowMs)
+    const decision = this.#decide(check, nowMs)
     // The store may have taken permits all the same. An admitted request gives them back at its end.
     if (!decision.allowed && holdsPermits(check)) void this.settle([check], nowMs)
+    return decision
+  }
+
+  #decide(check: Check, nowMs: number): Decision {
+    const decision = this.#options.fallback.decide(check, nowMs)
+    this.#withoutStore.add(decision)
     return decision
   }
 

@@ -10,12 +10,20 @@ import { type RefusalsPoll, RememberedRefusals } from './refusals.js'
 import { TimeLimit } from './time-limit.js'
 import { UnreturnedPermits } from './unreturned-permits.js'
 
+/**
+ * How long a refusal is remembered where requests give back. They do within a few milliseconds; a client that is refused for
+ * longer costs five calls of the store a second.
+ */
+const GIVING_BACK_MS = 200
+
 export interface LimiterOptions extends Omit<CircuitBreakerOptions, 'onRecovery' | 'part'> {
   readonly store: BatchStore
   /** Polls whether remembered refusals still hold: whether another process has reset a counter. */
   readonly refusalsPoll?: RefusalsPoll | undefined
   /** The options of leases, where shares are taken; the store has to have `settle`. */
   readonly lease?: LeaseOptions | undefined
+  /** Returns whether requests give back what they took: then a counter may refuse for a moment that has room again. */
+  readonly givesBack?: (() => boolean) | undefined
   /** The time that the store may take for a batch, in milliseconds. */
   readonly timeoutMs: number
 }
@@ -33,7 +41,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
 /** Creates the limiter of a store, or of one of its parts. */
 function createPartLimiter(
-  { store, refusalsPoll, lease, timeoutMs, fallback, now, log }: LimiterOptions,
+  { store, refusalsPoll, lease, givesBack = () => false, timeoutMs, fallback, now, log }: LimiterOptions,
   part: string,
 ): Limiter {
   const isRemote = store.concurrency !== Number.POSITIVE_INFINITY
@@ -43,13 +51,15 @@ function createPartLimiter(
   const leases = isRemote && lease !== undefined ? new Leases(timed, lease) : undefined
   // The time limit stands around leases too, which may call the store several times for one batch.
   const owed = new UnreturnedPermits(leases === undefined ? timed : limitTime(leases))
+  const leaseMs = lease?.leaseMs ?? Number.POSITIVE_INFINITY
+  const maxAgeMs = () => (givesBack() ? Math.min(leaseMs, GIVING_BACK_MS) : leaseMs)
   const onRecovery = () => refusals?.forgetAll()
   const breaker = new CircuitBreaker(owed, { fallback, now, log, part, onRecovery })
-  const refusals = isRemote ? new RememberedRefusals(breaker, refusalsPoll, lease?.leaseMs) : undefined
+  const refusals = isRemote ? new RememberedRefusals(breaker, refusalsPoll, maxAgeMs) : undefined
   const safe = refusals ?? breaker
-  const batches = refusals === undefined ? passDirectly(breaker) : createBatches(refusals)
+  const batches = refusals === undefined ? passDirectly(breaker) : createBatches(refusals, store.isOrdered)
 
-  function checkInBatch(check: Check, nowMs: number, waitedMs?: number, leads = false): Decision | Promise<Decision> {
+  function checkInBatch(check: Check, nowMs: number, waitedMs?: number, leads = 0): Decision | Promise<Decision> {
     const answer = batches.check(check, nowMs, leads)
     if (!(answer instanceof Promise) || waitedMs === undefined) return answer
     // The time-out of the batch is enough where that is sent now.
@@ -82,8 +92,10 @@ function createPartLimiter(
   }
   return {
     check: checkInBatch,
+    remembered: (check, nowMs) => refusals?.remembered(check, nowMs),
     decideLocally: (check, nowMs) => refusals?.remembered(check, nowMs),
     settle: batches.settle,
+    giveBack: batches.giveBack,
     checkLeased: leases === undefined ? checkInBatch : checkLeased,
     reset: async (keys) => safe.reset(keys),
     forgetAll() {
@@ -92,6 +104,7 @@ function createPartLimiter(
     },
     async close() {
       breaker.close()
+      await batches.close()
       await refusalsPoll?.close()
       await leases?.close()
     },
@@ -117,5 +130,7 @@ function passDirectly(store: SafeStore): Pick<Limiter, 'settle'> & Omit<ReturnTy
       return answers instanceof Promise ? answers.then(only) : only(answers)
     },
     settle: (settlement, nowMs) => store.settle([settlement], nowMs),
+    giveBack: (settlements, nowMs) => void store.settle(settlements, nowMs),
+    close: async () => undefined,
   }
 }

@@ -1,5 +1,5 @@
 import { latestStartMs } from '../ground/time/clock.js'
-import type { Checked, Decision, Policy, Settlement } from './algorithm.js'
+import type { Checked, Decision, Policy } from './algorithm.js'
 import { MONTH_MS, windowEndMs, windowStartMs } from './period.js'
 
 /** The state that a store keeps per key. The window is `[startMs, endMs)`, aligned to the epoch, or a month. */
@@ -64,18 +64,23 @@ export function checkFixedWindow(
   return { counter, decision: decideFixedWindow(policy, counter.count, counter.endMs, cost, nowMs) }
 }
 
-/** Returns what changes in a counter by a settlement: nothing where the window has ended. */
+/**
+ * Returns what changes in a counter by a settlement: nothing where the window has ended.
+ *
+ * @param mark the end of the window that counted the check
+ */
 export function settleFixedWindow(
-  counter: FixedWindowCounter,
-  settlement: Settlement,
+  { count, startMs, endMs }: FixedWindowCounter,
+  periodMs: number,
+  cost: number,
+  mark: number,
 ): Pick<FixedWindowCounter, 'count'> {
-  const { count, startMs, endMs } = counter
-  const isSameWindow = startMs === settledStartMs(settlement) && endMs === settlement.forgottenAtMs
-  return { count: isSameWindow ? Math.max(0, count - settlement.cost) : count }
+  const isSameWindow = startMs === startOfWindowTo(periodMs, mark) && endMs === mark
+  return { count: isSameWindow ? Math.max(0, count - cost) : count }
 }
 
-/** Returns the start of the window that a settlement lowers; -1 where no window of its period ends at that moment. */
-export function settledStartMs({ policy: { periodMs }, forgottenAtMs = 0 }: Settlement): number {
-  const startMs = windowStartMs(periodMs, forgottenAtMs - 1)
-  return windowEndMs(periodMs, startMs) === forgottenAtMs ? startMs : -1
+/** Returns the start of the window that ends at a moment; -1 where none of its period does. */
+export function startOfWindowTo(periodMs: number, endMs: number): number {
+  const startMs = windowStartMs(periodMs, endMs - 1)
+  return windowEndMs(periodMs, startMs) === endMs ? startMs : -1
 }

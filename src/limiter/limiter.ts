@@ -6,9 +6,11 @@ export interface Limiter {
    *
    * @param waitedMs how long its request has waited before, which is a part of the time-out; undefined where nothing waits
    * for the answer: then the check waits for all batches before its own
-   * @param leads whether the check goes to the store together with the check just after it
+   * @param leads how many checks, which follow at once, go to the store together with this one
    */
-  check(check: Check, nowMs: number, waitedMs?: number, leads?: boolean): Decision | Promise<Decision>
+  check(check: Check, nowMs: number, waitedMs?: number, leads?: number): Decision | Promise<Decision>
+  /** Returns a remembered refusal of a check, which counts there; undefined where the store has to be asked. */
+  remembered(check: Check, nowMs: number): Decision | undefined
   /** Decides a check where that takes no new counter: by a remembered refusal, or by a counter in this process; otherwise returns undefined. */
   decideLocally(check: Check, nowMs: number): Decision | undefined
   /** Does the same for a limit that refuses: with leases, a busy client's check may be decided from a share. */
@@ -18,6 +20,11 @@ export interface Limiter {
    * or gets back when it answers again, where these are permits.
    */
   settle(settlement: Settlement, nowMs: number): void | Promise<void>
+  /**
+   * Gives back what the checks of a request took that another limit refused: before any later check of this process goes to
+   * the store. Never fails, like `settle`.
+   */
+  giveBack(settlements: readonly Settlement[], nowMs: number): void
   /**
    * Forgets counters: in the store, in this process's memory of refusals, and in what counts while the store fails.
    *

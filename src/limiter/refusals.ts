@@ -53,11 +53,11 @@ export class Refusals {
   readonly #remembered = new Map<string, Refusal>()
   readonly #oldest = new CyclicIterator(this.#remembered)
   readonly #next = new CyclicIterator(this.#remembered)
-  readonly #maxAgeMs: number
+  readonly #maxAgeMs: () => number
   #generation = 0
   #era = 0
 
-  constructor(maxAgeMs = Number.POSITIVE_INFINITY) {
+  constructor(maxAgeMs = () => Number.POSITIVE_INFINITY) {
     this.#maxAgeMs = maxAgeMs
   }
 
@@ -117,7 +117,7 @@ export class Refusals {
       cost,
       sinceMs: nowMs,
       untilMs: nowMs + waitMs,
-      confirmAtMs: nowMs + Math.min(waitMs, this.#maxAgeMs),
+      confirmAtMs: nowMs + Math.min(waitMs, this.#maxAgeMs()),
       resetAtMs,
       era: this.#era,
       count,
@@ -201,8 +201,8 @@ export class RememberedRefusals implements SafeStore {
   readonly #poll: RefusalsPoll | undefined
   readonly #refusals: Refusals
 
-  /** @param maxAgeMs how long a refusal is remembered: with leases it may come from what another process holds */
-  constructor(store: CircuitBreaker, poll: RefusalsPoll | undefined, maxAgeMs?: number) {
+  /** @param maxAgeMs returns how long a refusal is remembered: it may come from what other requests have for a moment */
+  constructor(store: CircuitBreaker, poll: RefusalsPoll | undefined, maxAgeMs?: () => number) {
     this.concurrency = store.concurrency
     this.#store = store
     this.#poll = poll

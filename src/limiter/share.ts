@@ -100,7 +100,7 @@ export class Share {
     this.#unused -= cost
     const policy = this.#policy
     if (cost === 0 || policy === undefined || nowMs >= this.#endMs) return []
-    return [{ key: this.key, policy, cost, forgottenAtMs: this.#endMs }]
+    return [{ key: this.key, policy, cost, marks: [this.#endMs] }]
   }
 
   /** Returns whether the units may be used: none of another window may. */

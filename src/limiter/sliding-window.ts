@@ -1,5 +1,5 @@
 import { latestStartMs } from '../ground/time/clock.js'
-import { type Checked, neededFor, type Policy, type Settlement } from './algorithm.js'
+import { type Checked, neededFor, type Policy } from './algorithm.js'
 import { windowStartMs } from './period.js'
 import { productQuotient, productQuotientUp } from './whole-numbers.js'
 
@@ -48,12 +48,17 @@ export function checkSlidingWindow(
   }
 }
 
-/** Returns what changes in a counter by a settlement: nothing where the cell that counted it does not matter any more. */
+/**
+ * Returns what changes in a counter by a settlement: nothing where the cell that counted it does not matter any more.
+ *
+ * @param mark the end of the cell after the one that counted the check
+ */
 export function settleSlidingWindow(
   { periodMs, cellStartMs, previous, current }: SlidingWindowCounter,
-  { policy, cost, forgottenAtMs = 0 }: Settlement,
+  cost: number,
+  mark: number,
 ): Pick<SlidingWindowCounter, 'previous' | 'current'> {
-  const cellsLeft = periodMs === policy.periodMs ? (forgottenAtMs - cellStartMs) / periodMs : 0
+  const cellsLeft = (mark - cellStartMs) / periodMs
   return {
     previous: cellsLeft === 1 ? Math.max(0, previous - cost) : previous,
     current: cellsLeft === 2 ? Math.max(0, current - cost) : current,

@@ -38,7 +38,8 @@ export class TimeLimit implements BatchStore {
   }
 
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
-    await inTime(Promise.resolve(this.#store.settle?.(settlements, nowMs)), this.#timeoutMs)
+    const settled = this.#store.settle?.(settlements, nowMs)
+    if (settled !== undefined) await inTime(Promise.resolve(settled), this.#timeoutMs)
   }
 
   /** Takes half of the time at most: checks may wait for it, and then for their own answer. */

@@ -9,6 +9,7 @@ const MAX_AHEAD_MS = DAY_MS
 export function validatedStore(store: BatchStore): BatchStore {
   return {
     concurrency: store.concurrency,
+    ...(store.isOrdered === undefined ? {} : { isOrdered: store.isOrdered }),
     check(checks, nowMs) {
       const answers = store.check(checks, nowMs)
       if (answers instanceof Promise) return answers.then((decisions) => validated(decisions, checks))

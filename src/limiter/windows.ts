@@ -1,4 +1,5 @@
 import {
+  type Algorithm,
   type Checked,
   type Decision,
   isPlain,
@@ -8,7 +9,7 @@ import {
   type Settlement,
   type WindowState,
 } from './algorithm.js'
-import { type BucketCounter, checkBucket } from './bucket.js'
+import { type BucketCounter, type BucketSettlement, checkBucket, settleBucket } from './bucket.js'
 import { checkFixedWindow, type FixedWindowCounter, settleFixedWindow } from './fixed-window.js'
 import { windowEndMs } from './period.js'
 import { checkSlidingWindow, type SlidingWindowCounter, settleSlidingWindow } from './sliding-window.js'
@@ -87,7 +88,7 @@ function createWindowsCheck<Counter>(form: Form<Counter>): CheckFunction<Windows
     const counters = checked.map((one, index) => form.write(one.counter, windows[index]?.periodMs ?? 0))
     if (isPlain(policy)) return { counter: counters, decision: shown }
     const { allowed, count, limit, remaining, resetMs, retryAfterMs } = shown
-    const states = checked.map(toState)
+    const states = checked.map(allowed ? toTakenState : toState)
     return {
       counter: counters,
       decision: { allowed, count, limit, remaining, resetMs, retryAfterMs, windows: states },
@@ -117,6 +118,11 @@ export function singlePolicies(policy: Policy): readonly PlainPolicy[] {
 
 function toState({ decision: { limit, remaining, resetMs, retryAfterMs } }: Checked<unknown>): WindowState {
   return { limit, remaining, resetMs, retryAfterMs }
+}
+
+function toTakenState(checked: Checked<unknown>): WindowState {
+  const { taken } = checked.decision
+  return taken === undefined ? toState(checked) : { ...toState(checked), taken }
 }
 
 /**
@@ -203,24 +209,36 @@ export function readBucket(numbers: WindowNumbers): BucketCounter {
     drainLimit: numbers[2] ?? 0,
     used: numbers[3] ?? 0,
     fraction: numbers[4] ?? 0,
+    taken: numbers[5] ?? 0,
   }
 }
 
-export function writeBucket({ periodMs, checkedMs, drainLimit, used, fraction }: BucketCounter): WindowNumbers {
-  return [periodMs, checkedMs, drainLimit, used, fraction]
+export function writeBucket({ periodMs, checkedMs, drainLimit, used, fraction, taken }: BucketCounter): WindowNumbers {
+  return [periodMs, checkedMs, drainLimit, used, fraction, taken]
 }
 
-/** Returns what a settlement leaves of a counter. Buckets get nothing back. */
+/** Returns what a settlement leaves of a counter: windows that the policy does not have stay as they are. */
 export function settleWindows(counter: WindowsCounter, settlement: Settlement): WindowsCounter {
-  const { algorithm, periodMs } = settlement.policy
+  const { cost, marks = [], checkedMs = 0 } = settlement
+  const windows = singlePolicies(settlement.policy)
   return counter.map((numbers) => {
-    if (numbers[0] !== periodMs) return numbers
-    if (algorithm === 'fixed_window') {
-      const window = readFixedWindow(numbers)
-      return writeFixedWindow({ ...window, ...settleFixedWindow(window, settlement) }, periodMs)
-    }
-    if (algorithm !== 'sliding_window') return numbers
-    const window = readSlidingWindow(numbers)
-    return writeSlidingWindow({ ...window, ...settleSlidingWindow(window, settlement) })
+    const index = windows.findIndex(({ periodMs }) => periodMs === numbers[0])
+    const [window, mark] = [windows[index], marks[index]]
+    if (window === undefined || mark === undefined) return numbers
+    return settleWindow(window.algorithm, numbers, { cost, mark, checkedMs, limit: window.limit })
   })
+}
+
+function settleWindow(algorithm: Algorithm, numbers: WindowNumbers, settled: BucketSettlement): WindowNumbers {
+  const { cost, mark } = settled
+  if (algorithm === 'fixed_window') {
+    const [window, periodMs] = [readFixedWindow(numbers), numbers[0] ?? 0]
+    return writeFixedWindow({ ...window, ...settleFixedWindow(window, periodMs, cost, mark) }, periodMs)
+  }
+  if (algorithm === 'sliding_window') {
+    const window = readSlidingWindow(numbers)
+    return writeSlidingWindow({ ...window, ...settleSlidingWindow(window, cost, mark) })
+  }
+  const bucket = readBucket(numbers)
+  return writeBucket({ ...bucket, ...settleBucket(bucket, settled) })
 }

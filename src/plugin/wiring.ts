@@ -121,8 +121,10 @@ function createMemoryLimiter(store: MemoryStore): Limiter {
   const check: Limiter['check'] = store.checkOne.bind(store)
   return {
     check,
+    remembered: () => undefined,
     decideLocally: (check, nowMs) => store.checkExisting(check, nowMs),
     settle: (settlement) => store.settle([settlement]),
+    giveBack: (settlements) => store.settle(settlements),
     checkLeased: check,
     reset: async (keys) => store.reset(keys),
     forgetAll: () => undefined,

@@ -92,8 +92,8 @@ describe('the limiter', () => {
     const { limiter } = limiterOf(store)
     // The first 32 are sent at once.
     const answers = Array.from({ length: 32 + 511 }, (_, index) => limiter.check(checkOf(`${index}`), NOW_MS))
-    answers.push(limiter.check(checkOf('address'), NOW_MS, 0, true), limiter.check(checkOf('header'), NOW_MS))
-    answers.push(limiter.check(checkOf('next address'), NOW_MS, 0, true), limiter.check(checkOf('next'), NOW_MS))
+    answers.push(limiter.check(checkOf('address'), NOW_MS, 0, 1), limiter.check(checkOf('header'), NOW_MS))
+    answers.push(limiter.check(checkOf('next address'), NOW_MS, 0, 1), limiter.check(checkOf('next'), NOW_MS))
     await Promise.all(answers)
     assert.deepEqual(
       store.batches.map((batch) => [batch.length, ...batch.slice(-2)]),
@@ -147,10 +147,10 @@ describe('the limiter', () => {
   test('sends 32 checks before the turn is over, but none without the one that it leads', async () => {
     const store = controlledStore(3)
     const { limiter } = limiterOf(store)
-    const check = (count: number, leads = false) => {
+    const check = (count: number, leads = 0) => {
       return Array.from({ length: count }, () => limiter.check(checkOf('k'), NOW_MS, 0, leads))
     }
-    const first = [...check(31), ...check(1, true)]
+    const first = [...check(31), ...check(1, 1)]
     assert.deepEqual(store.batches, [])
     const second = check(1)
     assert.deepEqual(

@@ -1,7 +1,8 @@
 /** Conformance cases for keys, for fixed windows, and for every algorithm. */
 import assert from 'node:assert/strict'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../ground/time/clock.js'
-import { canBeSettled, type Policy, RATE_ALGORITHMS } from '../algorithm.js'
+import { type Policy, RATE_ALGORITHMS } from '../algorithm.js'
+import { toSettlement } from '../settlement.js'
 import type { Store } from '../stores/store.js'
 import { checkAll, checkOne, freshKey, MAX_LIMIT, NOW_MS, type PolicyFunction, repeat } from './conformance-checks.js'
 
@@ -232,39 +233,68 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Pol
     assert.equal((await checkOne(store, NOW_MS, key, policy(5), 2)).allowed, !countsAll)
   },
 
-  'gives back what a check used and its client did not, and no more; to a bucket nothing': async (store, policy) => {
+  'gives back what a check used and its client did not, and no more': async (store, policy) => {
+    if (store.settle === undefined) return
     const key = freshKey()
     await checkOne(store, NOW_MS, key, policy(10), 2)
-    const { resetMs } = await checkOne(store, NOW_MS, key, policy(10), 8)
-    const share = { key, policy: policy(10), cost: 5, forgottenAtMs: NOW_MS + resetMs }
-    await store.settle?.([share, { ...share, key: freshKey() }], NOW_MS + 1)
-    await store.settle?.([], NOW_MS + 1)
-    if (store.settle === undefined) return
-    const givesBack = canBeSettled(policy(10).algorithm)
+    const check = { key, policy: policy(10), cost: 8 }
+    const [decision] = await checkAll(store, NOW_MS, check)
+    assert.ok(decision !== undefined)
+    const used = { ...toSettlement(check, decision, NOW_MS), cost: 5 }
+    await store.settle([used, { ...used, key: freshKey() }], NOW_MS + 1)
+    await store.settle([], NOW_MS + 1)
     const { count, remaining } = await checkOne(store, NOW_MS, key, policy(10), 0)
-    assert.deepEqual([count, remaining], givesBack ? [5, 5] : [10, 0])
+    assert.deepEqual([count, remaining], [5, 5])
     await store.settle(
       [
-        { ...share, cost: 2 },
-        { ...share, cost: MAX_LIMIT },
+        { ...used, cost: 2 },
+        { ...used, cost: MAX_LIMIT },
       ],
       NOW_MS + 1,
     )
-    assert.equal((await checkOne(store, NOW_MS, key, policy(10), 0)).count, givesBack ? 0 : 10)
+    assert.equal((await checkOne(store, NOW_MS, key, policy(10), 0)).count, 0)
+  },
+
+  'gives back of several checks together what each of them used': async (store, policy) => {
+    if (store.settle === undefined) return
+    const key = freshKey()
+    const batch = [1, 2, 3].map((cost) => ({ key, policy: policy(10), cost }))
+    const decisions = await checkAll(store, NOW_MS, ...batch)
+    const settlements = batch.flatMap((check, index) => {
+      const decision = decisions[index]
+      return decision === undefined ? [] : [toSettlement(check, decision, NOW_MS)]
+    })
+    await store.settle(settlements.slice(1), NOW_MS)
+    assert.equal((await checkOne(store, NOW_MS, key, policy(10), 0)).count, 1)
+  },
+
+  'gives nothing back of what was used since, also where a bucket has drained meanwhile': async (store, policy) => {
+    if (store.settle === undefined) return
+    for (const waitMs of [12 * SECOND_MS, 30 * SECOND_MS]) {
+      const check = { key: freshKey(), policy: policy(10), cost: 4 }
+      const [decision] = await checkAll(store, NOW_MS, check)
+      assert.ok(decision !== undefined)
+      await checkOne(store, NOW_MS + waitMs, check.key, policy(10), 3)
+      await store.settle([toSettlement(check, decision, NOW_MS)], NOW_MS + waitMs)
+      assert.equal((await checkOne(store, NOW_MS + waitMs, check.key, policy(10), 0)).count, 3, `after ${waitMs} ms`)
+    }
   },
 
   'gives back nothing that the counter has forgotten, and nothing to a counter of another rate': async (
     store,
     policy,
   ) => {
-    const [key, edited] = [freshKey(), freshKey()]
-    const { resetMs } = await checkOne(store, NOW_MS, key, policy(10), 5)
-    const later = NOW_MS + 2 * resetMs
-    await checkOne(store, later, key, policy(10), 4)
+    if (store.settle === undefined) return
+    const edited = freshKey()
+    const check = { key: freshKey(), policy: policy(10), cost: 5 }
+    const [decision] = await checkAll(store, NOW_MS, check)
+    assert.ok(decision !== undefined)
+    const later = NOW_MS + 2 * decision.resetMs
+    await checkOne(store, later, check.key, policy(10), 4)
     await checkOne(store, NOW_MS, edited, policy(20, 60 * MINUTE_MS), 4)
-    const share = { key, policy: policy(10), cost: 5, forgottenAtMs: NOW_MS + resetMs }
-    await store.settle?.([share, { ...share, key: edited }], later)
-    assert.equal((await checkOne(store, later, key, policy(10), 0)).count, 4)
+    const used = toSettlement(check, decision, NOW_MS)
+    await store.settle([used, { ...used, key: edited }], later)
+    assert.equal((await checkOne(store, later, check.key, policy(10), 0)).count, 4)
     assert.equal((await checkOne(store, NOW_MS, edited, policy(20, 60 * MINUTE_MS), 0)).count, 4)
   },
 

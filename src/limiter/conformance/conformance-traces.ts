@@ -10,9 +10,10 @@ import {
 } from '../algorithm.js'
 import { type ConcurrencyCounter, checkConcurrency } from '../concurrency.js'
 import { parseRate, toPolicy } from '../rate.js'
+import { toSettlement } from '../settlement.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import type { Store } from '../stores/store.js'
-import { singlePolicies, WINDOW_CHECKS, type WindowsCounter } from '../windows.js'
+import { WINDOW_CHECKS, type WindowsCounter } from '../windows.js'
 import { checkAll, freshKey, NOW_MS, seededRandom } from './conformance-checks.js'
 
 /** Creates a check by the pure functions, whose decisions every store has to return. */
@@ -144,11 +145,9 @@ export async function settlesAsThePureFunctions(store: Store): Promise<void> {
     for (const [index, decision] of expected.entries()) {
       const check = batch[index]
       if (check === undefined) continue
-      const { windows = [decision] } = decision
-      for (const [index, policy] of singlePolicies(check.policy).entries()) {
-        const resetMs = windows[index]?.resetMs ?? 0
-        taken.push({ ...check, policy, forgottenAtMs: nowMs + resetMs - upTo(2_000) * upTo(1) })
-      }
+      const settlement = toSettlement({ ...check, cost: upTo(check.cost) }, decision, nowMs)
+      const marks = (settlement.marks ?? []).map((mark) => mark - upTo(2_000) * upTo(1) * upTo(1))
+      taken.push({ ...settlement, marks })
     }
     const settled = taken.splice(upTo(taken.length), upTo(9))
     memory.settle(settled)

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { DAY_MS, HOUR_MS, SECOND_MS } from '../../ground/time/clock.js'
 import { type Algorithm, type Policy, RATE_ALGORITHMS } from '../algorithm.js'
 import { parseRate, toPolicy } from '../rate.js'
+import { toSettlement } from '../settlement.js'
 import type { Store } from '../stores/store.js'
 import { checkAll, checkOne, freshKey, NOW_MS, repeat } from './conformance-checks.js'
 
@@ -111,6 +112,29 @@ const CASES: Cases = {
     const raised = await checkOne(store, NOW_MS, key, policy('5/m, 9/h'))
     assert.deepEqual([raised.allowed, raised.count], [true, 4])
     assert.equal((await checkOne(store, NOW_MS, key, policy('5/m, 4/h'))).limit, 4)
+  },
+
+  'gives back to every window that a check used, but to none that has ended': async (store, policy) => {
+    if (store.settle === undefined) return
+    const several = policy('10/m, 20/h, 30/d, 7/10s')
+    const check = { key: freshKey(), policy: several, cost: 3 }
+    const [decision] = await checkAll(store, NOW_MS, check)
+    assert.ok(decision !== undefined)
+    const laterMs = NOW_MS + 50 * SECOND_MS
+    await checkOne(store, laterMs, check.key, several, 2)
+    const used = toSettlement(check, decision, NOW_MS)
+    await store.settle(
+      [
+        { ...used, cost: 1 },
+        { ...used, cost: 2 },
+      ],
+      laterMs,
+    )
+    const { windows } = await checkOne(store, laterMs, check.key, several, 0)
+    assert.deepEqual(
+      windows?.map(({ remaining }) => remaining),
+      [8, 18, 28, 5],
+    )
   },
 
   'refuses everything where one window has the limit 0': async (store, policy) => {

@@ -63,14 +63,14 @@ export function groupChecks<Grouped extends Check>(
   return { byAlgorithm, left }
 }
 
-const ALONE = { joins: () => false }
-/** Settlements of one counter are taken one after the other, but permits are given back together. */
+const TOGETHER = { joins: () => true }
+/** Settlements of one counter are taken together. */
 export const SETTLING = {
-  fixed_window: ALONE,
-  sliding_window: ALONE,
-  token_bucket: ALONE,
-  leaky_bucket: ALONE,
-  concurrency: { joins: () => true },
+  fixed_window: TOGETHER,
+  sliding_window: TOGETHER,
+  token_bucket: TOGETHER,
+  leaky_bucket: TOGETHER,
+  concurrency: TOGETHER,
 }
 
 /** Puts the decisions on a group at their positions in the batch. */

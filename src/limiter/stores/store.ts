@@ -27,13 +27,19 @@ export interface Store {
    */
   readonly concurrency: number
 
+  /**
+   * Whether calls take effect in the order in which they are made, whenever they are answered, as over one connection.
+   * Otherwise checks wait for a settlement that has to come before them.
+   */
+  readonly isOrdered?: boolean
+
   /** Advances the counters. Returns one decision per check, in the order of `checks`. */
   check(checks: readonly Check[], nowMs: number): readonly Decision[] | Promise<readonly Decision[]>
 
   /**
-   * Gives back what checks used, without deciding; `middleware.lease` and the algorithm `concurrency` need it. Each
-   * settlement changes its counter in one step, of several windows the one with its policy's period. Where the counter
-   * has forgotten the use or is a bucket, or the key is unknown, nothing changes.
+   * Gives back what checks used, without deciding; `middleware.lease`, the algorithm `concurrency` and rules with a group
+   * need it. Each settlement changes its counter in one step, in the windows that its policy has. Where a window has
+   * forgotten the use, or the key is unknown, nothing changes. No settlement makes more room than if its check had not been.
    */
   settle?(settlements: readonly Settlement[], nowMs: number): void | Promise<void>
 

@@ -64,7 +64,7 @@ function createAppCeiling({ settings, limiter }: HookComponents): Ceiling | unde
   const { ceiling } = settings.middleware
   if (ceiling === undefined) return undefined
   return createCeiling(ceiling, {
-    check: (check, nowMs, waitedMs) => limiter.check(check, nowMs, waitedMs, true),
+    check: (check, nowMs, waitedMs) => limiter.check(check, nowMs, waitedMs, 1),
     decideLocally: limiter.decideLocally,
   })
 }

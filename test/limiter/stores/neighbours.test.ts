@@ -193,8 +193,8 @@ forEachDatabase((provider) => {
       // UTF-8 has them in the other order.
       const [first, second] = ['\u{10000}', '\uffff']
       const policy = { algorithm, limit: 5, periodMs: DAY_MS }
-      const forgottenAtMs = Math.ceil(NOW_MS / DAY_MS) * DAY_MS
-      const taken = [first, second].map((key, permit) => ({ key, policy, cost: 1, permit, forgottenAtMs }))
+      const marks = [Math.ceil(NOW_MS / DAY_MS) * DAY_MS]
+      const taken = [first, second].map((key, permit) => ({ key, policy, cost: 1, permit, marks }))
       await store.check(taken, NOW_MS)
       const other = new pg.Client({ connectionString: url })
       await other.connect()

@@ -270,7 +270,7 @@ $$;
 CREATE FUNCTION "rate_limit_buckets"(stored BIGINT[], asked BIGINT[], checks BIGINT, cost BIGINT, now_ms BIGINT)
 RETURNS BIGINT[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-    was BIGINT[] := CASE WHEN cardinality(stored) % 5 = 2 AND 100000000000000 >= ALL (stored) AND -100000000000000 <= ALL (stored)
+    was BIGINT[] := CASE WHEN cardinality(stored) % 6 = 2 AND 100000000000000 >= ALL (stored) AND -100000000000000 <= ALL (stored)
         THEN stored END;
     became BIGINT[] := asked;
     limits BIGINT[] := became;
@@ -283,15 +283,17 @@ DECLARE
     rest BIGINT;
     used BIGINT;
     fraction BIGINT;
+    taken BIGINT;
 BEGIN
-    FOR place IN 3 .. cardinality(became) BY 5 LOOP
+    FOR place IN 3 .. cardinality(became) BY 6 LOOP
         period := became[place];
         old := place;
         IF was[old] IS DISTINCT FROM period THEN
-            old := (SELECT n FROM generate_series(3, cardinality(was), 5) AS n WHERE was[n] = period);
+            old := (SELECT n FROM generate_series(3, cardinality(was), 6) AS n WHERE was[n] = period);
         END IF;
         used := 0;
         fraction := 0;
+        taken := 0;
         IF was[old + 1] <= now_ms + greatest(3600000, period) THEN
             elapsed := least(period, greatest(0, now_ms - was[old + 1]));
             drain := was[old + 2];
@@ -309,16 +311,19 @@ BEGIN
             END IF;
             became[place + 1] := greatest(now_ms, was[old + 1]);
             became[place + 2] := drain;
+            taken := was[old + 5];
         END IF;
         became[place + 3] := used;
         became[place + 4] := fraction;
+        became[place + 5] := taken;
         admitted := least(admitted, greatest(0, (limits[place + 2] - used - least(1, fraction)) / cost));
     END LOOP;
-    FOR place IN 3 .. cardinality(became) BY 5 LOOP
+    FOR place IN 3 .. cardinality(became) BY 6 LOOP
         IF admitted > 0 OR became[place + 2] < limits[place + 2] THEN
             became[place + 2] := limits[place + 2];
         END IF;
         became[place + 3] := became[place + 3] + admitted * cost;
+        became[place + 5] := (became[place + 5] + admitted * cost) % 70368744177664;
         most := greatest(most, became[place + 3]);
     END LOOP;
     became[1] := most;
@@ -327,19 +332,94 @@ BEGIN
 END
 $$;
 
--- What gives back of one window: takes the stored numbers, how many numbers a window has, which of them is lowered, the
--- window's period and start, and by how much.
-CREATE FUNCTION "rate_limit_settle_window"(
-    stored BIGINT[], size INTEGER, number INTEGER, period BIGINT, start_ms BIGINT, given BIGINT
-) RETURNS BIGINT[] LANGUAGE plpgsql IMMUTABLE AS $$
+-- What follows gives back, by the rules of `settleWindows`: from the stored numbers and those of `settledNumbers`, five for
+-- each time that a window gets back, to the numbers to store.
+
+CREATE FUNCTION "rate_limit_settle_fixed_windows"(stored BIGINT[], settled BIGINT[])
+RETURNS BIGINT[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     became BIGINT[] := stored;
+    most BIGINT := 0;
 BEGIN
-    FOR place IN 3 .. cardinality(became) BY size LOOP
-        IF became[place] = period AND became[place + 1] = start_ms THEN
-            became[place + number] := greatest(0, became[place + number] - given);
-        END IF;
+    FOR place IN 3 .. cardinality(became) BY 3 LOOP
+        FOR mark IN 3 .. cardinality(settled) BY 5 LOOP
+            IF became[place] = settled[mark - 1] AND became[place + 1] = settled[mark] THEN
+                became[place + 2] := greatest(0, became[place + 2] - settled[mark - 2]);
+            END IF;
+        END LOOP;
+        most := greatest(most, became[place + 2]);
     END LOOP;
+    became[1] := most;
+    RETURN became;
+END
+$$;
+
+CREATE FUNCTION "rate_limit_settle_sliding_windows"(stored BIGINT[], settled BIGINT[])
+RETURNS BIGINT[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    became BIGINT[] := stored;
+    most BIGINT := 0;
+    cell INTEGER;
+BEGIN
+    IF (100000000000000 >= ALL (stored) AND -100000000000000 <= ALL (stored)) IS NOT TRUE THEN
+        RETURN stored;
+    END IF;
+    FOR place IN 3 .. cardinality(became) BY 6 LOOP
+        FOR mark IN 3 .. cardinality(settled) BY 5 LOOP
+            CONTINUE WHEN became[place] IS DISTINCT FROM settled[mark - 1];
+            -- The previous cell, or the current one.
+            cell := place + CASE settled[mark] - became[place + 1]
+                WHEN became[place] THEN 3 WHEN 2 * became[place] THEN 4 END;
+            CONTINUE WHEN cell IS NULL;
+            became[cell] := greatest(0, became[cell] - settled[mark - 2]);
+        END LOOP;
+        most := greatest(most, became[place + 4]);
+    END LOOP;
+    became[1] := most;
+    RETURN became;
+END
+$$;
+
+CREATE FUNCTION "rate_limit_settle_buckets"(stored BIGINT[], settled BIGINT[])
+RETURNS BIGINT[] LANGUAGE plpgsql IMMUTABLE AS $$
+DECLARE
+    became BIGINT[] := stored;
+    most BIGINT := 0;
+    period BIGINT;
+    used BIGINT;
+    fraction BIGINT;
+    since BIGINT;
+    elapsed BIGINT;
+    drained BIGINT;
+    rest BIGINT;
+BEGIN
+    IF (100000000000000 >= ALL (stored) AND -100000000000000 <= ALL (stored)) IS NOT TRUE THEN
+        RETURN stored;
+    END IF;
+    FOR place IN 3 .. cardinality(became) BY 6 LOOP
+        period := became[place];
+        FOR mark IN 3 .. cardinality(settled) BY 5 LOOP
+            CONTINUE WHEN period IS DISTINCT FROM settled[mark - 1];
+            used := became[place + 3] - settled[mark - 2];
+            since := (became[place + 5] - settled[mark] + 70368744177664) % 70368744177664;
+            IF used >= since THEN
+                became[place + 3] := used;
+                CONTINUE;
+            END IF;
+            CONTINUE WHEN became[place + 2] IS DISTINCT FROM settled[mark + 2];
+            -- As in `productSql`.
+            elapsed := least(period, greatest(0, became[place + 1] - settled[mark + 1]));
+            rest := settled[mark + 2] / 65536 * elapsed % period * 65536 + settled[mark + 2] % 65536 * elapsed;
+            drained := settled[mark + 2] / 65536 * elapsed / period * 65536 + rest / period;
+            CONTINUE WHEN drained >= settled[mark - 2];
+            fraction := became[place + 4] + rest % period;
+            used := used + drained + CASE WHEN fraction < period THEN 0 ELSE 1 END;
+            became[place + 3] := greatest(0, used);
+            became[place + 4] := CASE WHEN used < 0 THEN 0 ELSE fraction % period END;
+        END LOOP;
+        most := greatest(most, became[place + 3]);
+    END LOOP;
+    became[1] := most;
     RETURN became;
 END
 $$;

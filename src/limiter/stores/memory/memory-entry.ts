@@ -8,13 +8,8 @@ import {
   type Settlement,
 } from '../../algorithm.js'
 import { type BucketCounter, checkBucket } from '../../bucket.js'
-import {
-  advanceFixedWindow,
-  decideFixedWindow,
-  type FixedWindowCounter,
-  settleFixedWindow,
-} from '../../fixed-window.js'
-import { checkSlidingWindow, type SlidingWindowCounter, settleSlidingWindow } from '../../sliding-window.js'
+import { advanceFixedWindow, decideFixedWindow, type FixedWindowCounter } from '../../fixed-window.js'
+import { checkSlidingWindow, type SlidingWindowCounter } from '../../sliding-window.js'
 import {
   longestResetMs,
   readBucket,
@@ -83,7 +78,7 @@ class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
   startMs = 0
 
   constructor(numbers: WindowNumbers) {
-    if (numbers !== NO_NUMBERS) this.#replace(readFixedWindow(numbers))
+    if (numbers !== NO_NUMBERS) this.#restore([numbers])
   }
 
   get algorithm(): RateAlgorithm {
@@ -105,11 +100,15 @@ class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
   }
 
   settle(settlement: Settlement): void {
-    this.count = settleFixedWindow(this, settlement).count
+    this.#restore(settleWindows(this.windows(), settlement))
   }
 
   windows(): WindowsCounter {
     return [writeFixedWindow(this, this.lengthMs)]
+  }
+
+  #restore([numbers = NO_NUMBERS]: WindowsCounter): void {
+    this.#replace(readFixedWindow(numbers))
   }
 
   #replace({ count, startMs, endMs }: FixedWindowCounter): void {
@@ -152,7 +151,8 @@ class SlidingWindowEntry implements MemoryCounter, SlidingWindowCounter {
   }
 
   settle(settlement: Settlement): void {
-    Object.assign(this, settleSlidingWindow(this, settlement))
+    const [numbers = NO_NUMBERS] = settleWindows(this.windows(), settlement)
+    Object.assign(this, readSlidingWindow(numbers))
   }
 
   windows(): WindowsCounter {
@@ -171,6 +171,7 @@ class BucketEntry implements MemoryCounter, BucketCounter {
   used = 0
   fraction = 0
   checkedMs = 0
+  taken = 0
 
   constructor(algorithm: RateAlgorithm, numbers: WindowNumbers) {
     this.form = algorithm
@@ -188,13 +189,16 @@ class BucketEntry implements MemoryCounter, BucketCounter {
     this.used = counter.used
     this.fraction = counter.fraction
     this.checkedMs = counter.checkedMs
+    this.taken = counter.taken
     this.resetAtMs = nowMs + decision.resetMs
     this.blocks = !decision.allowed
     return decision
   }
 
-  /** Time gives back; a settlement does not. */
-  settle(): void {}
+  settle(settlement: Settlement): void {
+    const [numbers = NO_NUMBERS] = settleWindows(this.windows(), settlement)
+    Object.assign(this, readBucket(numbers))
+  }
 
   windows(): WindowsCounter {
     return [writeBucket(this)]

@@ -3,8 +3,9 @@
 import type { Algorithm, Checked, Decision, NamedWindow, Policy, RateAlgorithm, Settlement } from '../../algorithm.js'
 import { checkBucket } from '../../bucket.js'
 import { decideConcurrencyInOrder } from '../../concurrency.js'
-import { checkFixedWindow, settledStartMs } from '../../fixed-window.js'
+import { checkFixedWindow } from '../../fixed-window.js'
 import { windowStartMs } from '../../period.js'
+import { settledNumbers } from '../../settlement.js'
 import { checkSlidingWindow } from '../../sliding-window.js'
 import { readBucket, readFixedWindow, readSlidingWindow, WINDOW_CHECKS, type WindowNumbers } from '../../windows.js'
 import {
@@ -77,9 +78,7 @@ function defineRedisCounter<Counter>({
       return replayChecks(check, counter, group, nowMs)
     },
     settle(key, settlement) {
-      const { policy, cost, forgottenAtMs = 0 } = settlement
-      const moment = algorithm === 'fixed_window' ? settledStartMs(settlement) : forgottenAtMs
-      return { key, task: `${letter.toUpperCase()} ${policy.periodMs} ${policy.limit} ${cost} ${moment}` }
+      return { key, task: `${letter.toUpperCase()} ${settledNumbers(settlement).join(' ')}` }
     },
   }
 }
@@ -111,7 +110,7 @@ function bucketCounter(algorithm: RateAlgorithm, letter: string): RedisCounter {
     joins: sameLimitAndCost,
     check: checkBucket,
     read: readBucket,
-    size: 5,
+    size: 6,
     toAdmission,
   })
 }

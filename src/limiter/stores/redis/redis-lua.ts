@@ -1,4 +1,5 @@
 import { latestStartMs } from '../../../ground/time/clock.js'
+import { TAKEN_MODULUS } from '../../bucket.js'
 
 /**
  * The script advances counters, each by a group of checks of one limit and cost, by the rules of `limiter/`. It returns
@@ -6,15 +7,14 @@ import { latestStartMs } from '../../../ground/time/clock.js'
  *
  * `KEYS`: the counters. `ARGV`: now; then for each counter one text with the algorithm's letter, the period, the limit,
  * the cost, and the number of checks. It mostly equals that of the previous counter, and is then not parsed again. A
- * capital letter settles the counter instead; the last number is then when it forgets the use, with `F` the window's
- * start. `w` before the letter is for several windows: the cost and the number of checks follow, then each window's
- * period, start and limit. `c` has the period, the limit, the cost, and the identity of each check's permits, and is
- * answered by how many are taken; `C` has the cost and the identity of what is given back.
+ * capital letter settles the counter instead; the numbers of `settledNumbers` follow. `w` before the letter is for several windows: the cost and the number of checks
+ * follow, then each window's period, start and limit. `c` has the period, the limit, the cost, and the identity of each
+ * check's permits, and is answered by how many are taken; `C` has the cost and the identity of what is given back.
  *
  * The stored numbers are integers, the period first: `f` has the window's start and its count; `s` the cell's start,
  * the time of the last check, and the use of the previous cell and of this one; `t` and `l` the time of the last check,
- * the limit at which the bucket drains, what is in use, and its fraction over the period. Several windows stand behind a
- * `w`, separated by bars.
+ * the limit at which the bucket drains, what is in use, its fraction over the period, and what has been taken in all.
+ * Several windows stand behind a `w`, separated by bars.
  *
  * Lua's numbers are doubles. No step exceeds 2^53: products are split at 2^16, and their remainder,
  * which `math.fmod` returns without rounding, is subtracted before they are divided.
@@ -27,7 +27,8 @@ import { latestStartMs } from '../../../ground/time/clock.js'
 export const SCRIPT = `
 local GRACE_MS = 10000
 local call, match, format, floor, fmod = redis.call, string.match, string.format, math.floor, math.fmod
-local byte, gmatch, gsub, max, min, LIST = string.byte, string.gmatch, string.gsub, math.max, math.min, string.byte('w')
+local byte, gmatch, gsub, sub, max, min = string.byte, string.gmatch, string.gsub, string.sub, math.max, math.min
+local LIST = byte('w')
 local now = tonumber(ARGV[1])
 
 -- As 'latestStartMs': what begins later was written by a wrong clock, and is taken as none.
@@ -75,11 +76,16 @@ local function admitted(in_use, limit, cost, checks)
   return min(checks, (room - fmod(room, cost)) / cost)
 end
 
--- Returns the four numbers stored for this period, or nothing.
+local function numbers_of(first, ...)
+  if first == nil then return end
+  return tonumber(first), numbers_of(...)
+end
+
+-- Returns the numbers stored for this period, or nothing.
 local function numbers_for(stored, period)
   if not stored then return end
-  local was_period, a, b, c, d = match(stored, '^(%S+) (%S+) (%S+) (%S+) (%S+)$')
-  if tonumber(was_period) == period then return tonumber(a), tonumber(b), tonumber(c), tonumber(d) end
+  local was_period, a, b, c, d, e = match(stored, '^(%S+) (%S+) (%S+) (%S+) (%S+) ?(%S*)$')
+  if tonumber(was_period) == period then return tonumber(a), tonumber(b), tonumber(c), tonumber(d), tonumber(e) end
 end
 
 -- Returns the cell, the time, the use of both cells, and what is in use.
@@ -101,10 +107,11 @@ local function sliding_window(key, stored, period, limit, cost, checks)
   store(key, cell + 2 * period, format('%.0f %.0f %.0f %.0f %.0f', period, cell, checked, previous, current))
 end
 
--- Returns the time, the limit at which it drains, what is in use with its fraction, and that rounded up.
-local function drained(period, limit, checked, drain, used, fraction)
+-- Returns the time, the limit at which it drains, what is in use with its fraction, what has been taken in all, and what
+-- is in use rounded up.
+local function drained(period, limit, checked, drain, used, fraction, taken)
   if not checked or checked > latest_start(period) then
-    checked, drain, used, fraction = now, limit, 0, 0
+    checked, drain, used, fraction, taken = now, limit, 0, 0, 0
   end
   if now > checked then
     local wholes, part = product(drain, min(now - checked, period), period)
@@ -116,15 +123,15 @@ local function drained(period, limit, checked, drain, used, fraction)
       used, fraction = 0, 0
     end
   end
-  return checked, drain, used, fraction, used + (fraction > 0 and 1 or 0)
+  return checked, drain, used, fraction, taken, used + (fraction > 0 and 1 or 0)
 end
 
 local function bucket(key, stored, period, limit, cost, checks)
-  local checked, drain, used, fraction, in_use = drained(period, limit, numbers_for(stored, period))
-  local granted = admitted(in_use, limit, cost, checks)
+  local checked, drain, used, fraction, taken, in_use = drained(period, limit, numbers_for(stored, period))
+  local granted = admitted(in_use, limit, cost, checks) * cost
   drain = granted > 0 and limit or max(drain, limit)
-  used = used + granted * cost
-  store(key, checked + period, format('%.0f %.0f %.0f %.0f %.0f', period, checked, drain, used, fraction))
+  used, taken = used + granted, fmod(taken + granted, ${TAKEN_MODULUS})
+  store(key, checked + period, format('%.0f %.0f %.0f %.0f %.0f %.0f', period, checked, drain, used, fraction, taken))
 end
 
 -- Returns the window of this period as it is stored, where there are several, or false.
@@ -159,11 +166,12 @@ local function fixed_windows(key, was, task)
   store(key, expires, text)
 end
 
--- Returns the four stored numbers of a window, or nothing.
-local function numbers_at(was, index)
-  local first = 4 * index - 3
+-- Returns the stored numbers of a window, of which there are so many, or nothing.
+local function numbers_at(was, index, size)
+  local first = size * (index - 1) + 1
   if was[first] then
-    return tonumber(was[first]), tonumber(was[first + 1]), tonumber(was[first + 2]), tonumber(was[first + 3])
+    return tonumber(was[first]), tonumber(was[first + 1]), tonumber(was[first + 2]), tonumber(was[first + 3]),
+      tonumber(was[first + 4])
   end
 end
 
@@ -171,7 +179,7 @@ local function sliding_windows(key, was, task)
   local expires, granted, cost, numbers = 0, task.checks, task.cost, {}
   for index, window in ipairs(task.windows) do
     local period, first = window.period, 4 * index - 3
-    local cell, checked, previous, current, in_use = slide(period, numbers_at(was, index))
+    local cell, checked, previous, current, in_use = slide(period, numbers_at(was, index, 4))
     numbers[first], numbers[first + 1], numbers[first + 2], numbers[first + 3] = cell, checked, previous, current
     granted = admitted(in_use, window.limit, cost, granted)
     expires = max(expires, cell + 2 * period)
@@ -183,16 +191,18 @@ end
 local function buckets(key, was, task)
   local expires, granted, cost, numbers = 0, task.checks, task.cost, {}
   for index, window in ipairs(task.windows) do
-    local period, first = window.period, 4 * index - 3
-    local checked, drain, used, fraction, in_use = drained(period, window.limit, numbers_at(was, index))
+    local period, first = window.period, 5 * index - 4
+    local checked, drain, used, fraction, taken, in_use = drained(period, window.limit, numbers_at(was, index, 5))
     numbers[first], numbers[first + 1], numbers[first + 2], numbers[first + 3] = checked, drain, used, fraction
+    numbers[first + 4] = taken
     granted = admitted(in_use, window.limit, cost, granted)
     expires = max(expires, checked + period)
   end
   for index, window in ipairs(task.windows) do
-    local drain = 4 * index - 2
+    local drain = 5 * index - 3
     if granted > 0 or numbers[drain] < window.limit then numbers[drain] = window.limit end
     numbers[drain + 1] = numbers[drain + 1] + granted * cost
+    numbers[drain + 3] = fmod(numbers[drain + 3] + granted * cost, ${TAKEN_MODULUS})
   end
   store(key, expires, format(task.form, unpack(numbers)))
 end
@@ -203,7 +213,7 @@ local LISTED = { f = fixed_windows, s = sliding_windows, t = buckets, l = bucket
 -- text with these windows, and 'one' a single window of it.
 local function parse_windows(text)
   local letter, cost, checks, list = match(text, '^w(%a) (%S+) (%S+) (.+)$')
-  local others = letter == 'f' and ' %s %.0f' or ' %.0f %.0f %.0f %.0f'
+  local others = letter == 'f' and ' %s %.0f' or letter == 's' and ' %.0f %.0f %.0f %.0f' or ' %.0f %.0f %.0f %.0f %.0f'
   local windows, forms = {}, {}
   for period, start, limit in gmatch(list, '(%S+) (%S+) (%S+)') do
     windows[#windows + 1] = { period = tonumber(period), text = start, start = tonumber(start), limit = tonumber(limit) }
@@ -235,28 +245,53 @@ local function stored_windows(stored, task)
 end
 
 -- What settles a window returns it as it is then, or nothing where it does not change.
-local function settle_fixed_window(stored, period, _, cost, start)
-  local was_period, was_start, count = match(stored, '^(%S+) (%S+) (%S+)')
-  if tonumber(was_period) ~= period or tonumber(was_start) ~= start then return end
-  return format('%.0f %.0f %.0f', period, start, max(0, tonumber(count) - cost))
+local function settle_fixed_window(stored, cost, start)
+  local period, was_start, count = match(stored, '^(%S+) (%S+) (%S+)')
+  if was_start ~= start then return end
+  return format('%s %s %.0f', period, was_start, max(0, tonumber(count) - cost))
 end
 
-local function settle_sliding_window(stored, period, _, cost, forgotten)
-  local cell, checked, previous, current = numbers_for(stored, period)
-  if not cell then return end
-  if forgotten == cell + period then previous = max(0, previous - cost) end
-  if forgotten == cell + 2 * period then current = max(0, current - cost) end
-  return format('%.0f %.0f %.0f %.0f %.0f', period, cell, checked, previous, current)
+local function settle_sliding_window(stored, cost, mark)
+  local period, cell, checked, previous, current = match(stored, '^(%S+) (%S+) (%S+) (%S+) (%S+)')
+  local left = tonumber(mark) - tonumber(cell)
+  if left == tonumber(period) then previous = max(0, tonumber(previous) - cost) end
+  if left == 2 * tonumber(period) then current = max(0, tonumber(current) - cost) end
+  return format('%s %s %s %.0f %.0f', period, cell, checked, previous, current)
 end
 
--- Time alone gives back to buckets.
-local SETTLE = { F = settle_fixed_window, S = settle_sliding_window }
+local function settle_bucket(stored, cost, mark, was_checked, limit)
+  local period, checked, drain, used, fraction, taken = numbers_of(match(stored, '^(%S+) (%S+) (%S+) (%S+) (%S+) (%S+)'))
+  local since = fmod(taken - mark + ${TAKEN_MODULUS}, ${TAKEN_MODULUS})
+  if used - cost >= since then
+    used = used - cost
+  else
+    local wholes, part = product(limit, min(period, max(0, checked - was_checked)), period)
+    if drain ~= limit or wholes >= cost then return end
+    used, fraction = used - cost + wholes, fraction + part
+    if fraction >= period then
+      used, fraction = used + 1, fraction - period
+    end
+    if used < 0 then
+      used, fraction = 0, 0
+    end
+  end
+  return format('%.0f %.0f %.0f %.0f %.0f %.0f', period, checked, drain, used, fraction, taken)
+end
 
-local function settle(key, letter, stored, ...)
+local SETTLE = { F = settle_fixed_window, S = settle_sliding_window, T = settle_bucket, L = settle_bucket }
+
+local function settle(key, task)
+  local stored = call('GET', key)
   if not stored then return end
-  local settlement = { ... }
-  local text = gsub(stored, '[^w|]+', function(window) return SETTLE[letter](window, unpack(settlement)) end)
-  if text ~= stored then call('SET', key, text, 'KEEPTTL') end
+  local settle_window, became = SETTLE[sub(task, 1, 1)], stored
+  for cost, period, mark, checked, limit in gmatch(task, ' (%S+) (%S+) (%S+) (%S+) (%S+)') do
+    became = gsub(became, '[^w|]+', function(window)
+      if match(window, '^%S+') == period then
+        return settle_window(window, tonumber(cost), mark, tonumber(checked), tonumber(limit))
+      end
+    end)
+  end
+  if became ~= stored then call('SET', key, became, 'KEEPTTL') end
 end
 
 local function give_permits_back(key, task)
@@ -298,7 +333,8 @@ local function take_permits(key, task)
   return before
 end
 
-local PERMITS = { [byte('c')] = take_permits, [byte('C')] = give_permits_back }
+local OTHERS = { [byte('c')] = take_permits, [byte('C')] = give_permits_back }
+for letter in pairs(SETTLE) do OTHERS[byte(letter)] = settle end
 
 local ADVANCE = { f = fixed_window, s = sliding_window, t = bucket, l = bucket }
 local parsed, task, letter, period, limit, cost, checks
@@ -313,8 +349,6 @@ local function advance(key, text)
   local stored = call('GET', key)
   if letter == nil then
     task.advance(key, stored_windows(stored, task), task)
-  elseif SETTLE[letter] then
-    settle(key, letter, stored, period, limit, cost, checks)
   else
     -- Where there were several windows, the policy has one now.
     stored = find_window(stored, period)
@@ -326,7 +360,7 @@ end
 local answers = {}
 for index, key in ipairs(KEYS) do
   local text = ARGV[index + 1]
-  answers[index] = (PERMITS[byte(text)] or advance)(key, text) or false
+  answers[index] = (OTHERS[byte(text)] or advance)(key, text) or false
 end
 return answers
 `

@@ -3,7 +3,7 @@ import { Writable } from 'node:stream'
 import { keyNodes, nodeForTag, RedisConnection } from '../../../database/redis.js'
 import type { RedisClient } from '../../../database/redis-client.js'
 import { counterKey, validateNamespace } from '../../../ground/storable.js'
-import { type Check, canBeSettled, type Decision, type Settlement } from '../../algorithm.js'
+import type { Check, Decision, Settlement } from '../../algorithm.js'
 import { assignDecisions, type CheckGroup, groupChecks } from '../groups.js'
 import type { Store } from '../store.js'
 import { REDIS_COUNTERS, type RedisCounter, type ScriptCall } from './redis-counters.js'
@@ -32,6 +32,7 @@ export class RedisStore implements Store {
    * batches smaller. On one machine 1 to 8 make no difference.
    */
   readonly concurrency = 2
+  readonly isOrdered = true
   readonly #connection: RedisConnection
   readonly #prefix: string
   readonly #resetsKey: string
@@ -65,8 +66,7 @@ export class RedisStore implements Store {
 
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
     const client = await this.#connection.client()
-    const settled = settlements.filter(({ policy }) => canBeSettled(policy.algorithm))
-    const calls = settled.map((settlement) => {
+    const calls = settlements.map((settlement) => {
       const counter = REDIS_COUNTERS[settlement.policy.algorithm]
       return counter.settle(this.#keyFor(counter, counterKey(settlement.key)), settlement)
     })

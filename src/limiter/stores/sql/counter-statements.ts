@@ -1,7 +1,7 @@
 /** The interface of a table of counters, and the statements that the tables share. */
 import type { Dialect, SqlConnection, SqlValue } from '../../../database/dialect.js'
 import type { Decision, Settlement } from '../../algorithm.js'
-import { assignDecisions, type CheckGroup, type Joins, MAX_COST } from '../groups.js'
+import { assignDecisions, type CheckGroup, type Joins } from '../groups.js'
 
 /** The table of one algorithm's counters. */
 export interface CounterTable {
@@ -79,37 +79,4 @@ export function lockedRows(dialect: Dialect, name: string, fields: string): stri
   return `(SELECT locked.*, ${fields}
       FROM ${dialect.jsonRows()} JOIN ${dialect.table(name)} AS locked ON locked.key = ${dialect.jsonField(0, 'text')}
       WHERE ${dialect.asynchronousCommit} ORDER BY ${dialect.jsonField(1, 'bigint')} ${dialect.lockRows})`
-}
-
-/**
- * Returns a statement that settles counters, from `settlementRows`. The table `settled` has the columns of the counter,
- * and the settlement's `period`, `returned` and `forgotten`. A `condition` leaves out rows in which nothing changes.
- */
-export function settlementSql(
-  dialect: Dialect,
-  name: string,
-  assignments: readonly string[],
-  condition = 'true',
-): string {
-  const field = (index: number) => dialect.jsonField(index, 'bigint')
-  const rows = lockedRows(dialect, name, `${field(2)} AS period, ${field(3)} AS returned, ${field(4)} AS forgotten`)
-  return `UPDATE ${dialect.table(name)} AS c SET ${assignments.join(', ')},
-      updated_at = ${dialect.fromMs(dialect.whole('$2'))}
-    FROM ${rows} AS settled WHERE c.key = settled.key AND (${condition})`
-}
-
-/** Returns the input of that statement. */
-export function settlementRows(
-  groups: ReadonlyMap<string, CheckGroup<Settlement>>,
-  toForgottenMs: (settlement: Settlement) => number,
-): string {
-  const rows = [...groups].sort(byKey).map(([key, { first }], index) => {
-    return [key, index, first.policy.periodMs, Math.min(first.cost, MAX_COST), toForgottenMs(first)]
-  })
-  return JSON.stringify(rows)
-}
-
-/** Returns SQL for what is left of a column that a settlement lowers. */
-export function loweredSql(column: string): string {
-  return `CASE WHEN ${column} > settled.returned THEN ${column} - settled.returned ELSE 0 END`
 }

@@ -107,9 +107,9 @@ export class DatabaseStore implements Store {
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
     const grouping = { storedKey: this.#storedKey, counters: SETTLING }
     const isApart = this.#areLocked(settlements)
-    for (let indexes = [...settlements.keys()]; indexes.length > 0; ) {
-      const { byAlgorithm, left } = groupChecks(settlements, indexes, grouping)
-      for (const [algorithm, groups] of byAlgorithm) {
+    const { byAlgorithm } = groupChecks(settlements, [...settlements.keys()], grouping)
+    await allDone(
+      [...byAlgorithm].map(async ([algorithm, groups]) => {
         const table = this.#tables[algorithm]
         try {
           await table.settle(this.#database.short, groups, nowMs)
@@ -118,9 +118,8 @@ export class DatabaseStore implements Store {
           if (isApart) throw error
           await table.settle(this.#database.short, groups, nowMs)
         }
-      }
-      indexes = left
-    }
+      }),
+    )
   }
 
   /** Returns the name of a counter that is locked: such counters fail alone. */

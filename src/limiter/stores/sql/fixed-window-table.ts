@@ -2,7 +2,7 @@
 import type { Dialect } from '../../../database/dialect.js'
 import { latestStartMs } from '../../../ground/time/clock.js'
 import { isPlain } from '../../algorithm.js'
-import { decideFixedWindow, settledStartMs } from '../../fixed-window.js'
+import { decideFixedWindow } from '../../fixed-window.js'
 import { windowEndMs, windowStartMs } from '../../period.js'
 import { WINDOW_CHECKS, writeFixedWindow } from '../../windows.js'
 import { samePeriod, totalCost } from '../groups.js'
@@ -14,11 +14,8 @@ import {
   type CounterTable,
   type KeyedGroup,
   lockedRows,
-  loweredSql,
-  settlementRows,
-  settlementSql,
 } from './counter-statements.js'
-import { settledWindowSql, type WindowsRow, type WindowsSql, windowsStatement } from './windows-table.js'
+import { settlementRows, settlementSql, type WindowsRow, type WindowsSql, windowsStatement } from './windows-table.js'
 import { parseWindows, WINDOW_LAYOUTS } from './windows-text.js'
 
 interface FixedWindowRow {
@@ -40,8 +37,9 @@ export function fixedWindowTable(dialect: Dialect): CounterTable {
     ...(dialect.writesUnchangedIndexes ? [createPlainStatement(goOnSql(dialect))] : []),
     createPlainStatement(advanceSql(dialect)),
   ]
-  const severalStatement = windowsStatement(dialect, windowsSql(dialect))
-  const [plainSql, settleSql] = [makePlainSql(dialect), settleFixedWindowsSql(dialect)]
+  const windows = windowsSql(dialect)
+  const severalStatement = windowsStatement(dialect, windows)
+  const [plainSql, settleSql] = [makePlainSql(dialect), settlementSql(dialect, NAME, windows)]
   return {
     name: NAME,
     joins: samePeriod,
@@ -65,8 +63,7 @@ export function fixedWindowTable(dialect: Dialect): CounterTable {
       if (stored.length > 0) await database.execute(plainSql, [JSON.stringify(stored.map(toPlainRow))])
     },
     async settle(database, groups, nowMs) {
-      // Months differ in length.
-      await database.execute(settleSql, [settlementRows(groups, settledStartMs), nowMs])
+      await database.execute(settleSql, [settlementRows(groups), nowMs])
     },
   }
 }
@@ -105,7 +102,6 @@ function createPlainStatement(sql: string): AdvanceStatement<FixedWindowRow> {
 }
 
 function windowsSql(dialect: Dialect): WindowsSql {
-  const [start, end] = [dialect.toMs('c.window_start'), dialect.toMs('c.window_end')]
   return {
     advance: 'rate_limit_fixed_windows',
     checkWindows: WINDOW_CHECKS.fixed_window,
@@ -116,7 +112,11 @@ function windowsSql(dialect: Dialect): WindowsSql {
       endMs: dialect.jsonField(3, 'bigint'),
       windows: dialect.jsonField(4, 'bigint[]'),
     }),
-    stored: `COALESCE(c.windows, ${dialect.list(['0', '0', `(${end} - ${start})`, start, 'c.count'])})`,
+    stored(row) {
+      const [start, end] = [dialect.toMs(`${row}.window_start`), dialect.toMs(`${row}.window_end`)]
+      return `COALESCE(${row}.windows, ${dialect.list(['0', '0', `(${end} - ${start})`, start, `${row}.count`])})`
+    },
+    settled: (list) => `CASE WHEN settled.windows IS NOT NULL THEN ${list} END`,
     checks: '1, excluded.count',
     use: 'count',
     expiry: 'window_end',
@@ -201,19 +201,4 @@ function makePlainSql(dialect: Dialect): string {
 function toPlainRow({ key, windows }: WindowsRow, index: number): readonly (number | string)[] {
   const [first = []] = parseWindows(WINDOW_LAYOUTS.rate_limit_fixed_windows, windows).windows
   return [key, index, windows, ...first]
-}
-
-/** Returns SQL with the rules of `settleFixedWindow`. */
-function settleFixedWindowsSql(dialect: Dialect): string {
-  const lowered = settledWindowSql(dialect, 'rate_limit_fixed_windows', 'settled.windows', 'settled.forgotten', 2)
-  return settlementSql(
-    dialect,
-    NAME,
-    [
-      `count = CASE WHEN settled.windows IS NULL THEN ${loweredSql('settled.count')} ELSE settled.count END`,
-      `windows = CASE WHEN settled.windows IS NULL THEN NULL ELSE ${lowered} END`,
-    ],
-    `settled.windows IS NOT NULL OR settled.window_start = ${dialect.fromMs('settled.forgotten')}
-      AND settled.window_end = ${dialect.fromMs('settled.forgotten + settled.period')}`,
-  )
 }

@@ -1,15 +1,19 @@
 /** The functions that statements of this store call in SQLite. PostgreSQL has them in `migration.sql`. */
 import type { SqliteFunctions } from '../../../database/dialect.js'
 import type { Policy } from '../../algorithm.js'
-import { WINDOW_CHECKS, type WindowsCounter } from '../../windows.js'
-import { readNumbers } from '../numbers-text.js'
-import { formatWindows, HEAD, parseWindows, SETTLE_WINDOW, WINDOW_LAYOUTS, type WindowLayout } from './windows-text.js'
+import { windowEndMs } from '../../period.js'
+import { SETTLED_SIZE } from '../../settlement.js'
+import { settleWindows, WINDOW_CHECKS, type WindowsCounter } from '../../windows.js'
+import { readNumbers, splitNumbers } from '../numbers-text.js'
+import { formatWindows, parseWindows, WINDOW_LAYOUTS, type WindowLayout } from './windows-text.js'
 
 export const SQLITE_FUNCTIONS: SqliteFunctions = {
   module: 'src/limiter/stores/sql/sqlite-functions',
   register(database) {
-    for (const [name, layout] of Object.entries(WINDOW_LAYOUTS)) database.function(name, createAdvance(layout))
-    database.function(SETTLE_WINDOW, settleWindow)
+    for (const [name, layout] of Object.entries(WINDOW_LAYOUTS)) {
+      database.function(name, createAdvance(layout))
+      database.function(layout.settle, createSettle(layout))
+    }
   },
 }
 
@@ -41,28 +45,25 @@ function createAdvance(layout: WindowLayout) {
   }
 }
 
-/**
- * Gives back what was used of one window, and returns the text to store.
- *
- * @param size how many numbers a window has in the text
- * @param position of the number that is lowered, among those of its window
- * @param lowered by how much
- */
-function settleWindow(
-  stored: string,
-  size: number,
-  position: number,
-  periodMs: number,
-  startMs: number,
-  lowered: number,
-): string {
-  const numbers = readNumbers(String(stored))
-  for (let first = HEAD; first < numbers.length; first += size) {
-    if (numbers[first] !== periodMs || numbers[first + 1] !== startMs) continue
-    numbers[first + position] = Math.max(0, (numbers[first + position] ?? 0) - lowered)
+/** Creates the function that gives back: from the stored text and that of `settledNumbers` it returns the text to store. */
+function createSettle(layout: WindowLayout) {
+  const { algorithm } = layout
+  return (stored: string, settled: string): string => {
+    const { admitted, windows } = parseWindows(layout, String(stored))
+    let counter: WindowsCounter = windows
+    for (const numbers of splitNumbers(readNumbers(settled), SETTLED_SIZE)) {
+      const [cost = 0, periodMs = 0, number = 0, checkedMs = 0, limit = 0] = numbers
+      const mark = algorithm === 'fixed_window' ? windowEndMs(periodMs, number) : number
+      const policy = { algorithm, limit, periodMs }
+      counter = settleWindows(counter, { key: '', policy, cost, marks: [mark], checkedMs })
+    }
+    // The limits of sliding windows stand behind their numbers.
+    const settledCounter = counter.map((kept, index) => [...kept, ...(windows[index] ?? []).slice(kept.length)])
+    return formatWindows(layout, admitted, settledCounter, NO_POLICY)
   }
-  return numbers.join(',')
 }
+
+const NO_POLICY: Policy = { algorithm: 'fixed_window', limit: 0, periodMs: 0 }
 
 /** Parses the policy in the text of a counter. Windows that count refused checks too have no limit there: none is needed. */
 function parsePolicy(layout: WindowLayout, text: string): Policy {

@@ -1,28 +1,23 @@
 /** The tables of sliding windows, token buckets and leaky buckets: every row lists its windows. */
 import type { Dialect } from '../../../database/dialect.js'
 import type { Algorithm, Decision, Policy, Settlement, Window } from '../../algorithm.js'
+import { TAKEN_MODULUS } from '../../bucket.js'
 import { windowStartMs } from '../../period.js'
+import { settledNumbers } from '../../settlement.js'
 import { WINDOW_CHECKS, type WindowNumbers, writeBucket, writeSlidingWindow } from '../../windows.js'
 import { type CheckGroup, replayChecks, sameLimitAndCost, toAdmission } from '../groups.js'
-import {
-  type AdvanceStatement,
-  advanceGroups,
-  byKey,
-  type CounterTable,
-  settlementRows,
-  settlementSql,
-} from './counter-statements.js'
-import { formatWindows, parseWindows, SETTLE_WINDOW, WINDOW_LAYOUTS, type WindowsFunction } from './windows-text.js'
+import { type AdvanceStatement, advanceGroups, byKey, type CounterTable, lockedRows } from './counter-statements.js'
+import { formatWindows, parseWindows, WINDOW_LAYOUTS, type WindowsFunction } from './windows-text.js'
 
 type WindowsAlgorithm = Exclude<Algorithm, 'fixed_window' | 'concurrency'>
 
 export function windowsTable(dialect: Dialect, algorithm: WindowsAlgorithm): CounterTable {
   const name = `rate_limit_${algorithm}`
-  const statement = windowsStatement(dialect, {
+  const windows: WindowsSql = {
     ...(algorithm === 'sliding_window' ? SLIDING_WINDOWS : BUCKETS),
     checkWindows: WINDOW_CHECKS[algorithm],
     insert: insertSql(dialect, name),
-    stored: 'c.windows',
+    stored: (row) => `${row}.windows`,
     checks: 'excluded.asked, excluded.cost',
     use: 'used',
     expiry: 'expires_at',
@@ -31,8 +26,8 @@ export function windowsTable(dialect: Dialect, algorithm: WindowsAlgorithm): Cou
       const { checkCount, cost, admitted } = toAdmission(group)
       return [admitted * cost, checkCount, cost, expiresMs]
     },
-  })
-  const settleSql = algorithm === 'sliding_window' ? settleSlidingWindowsSql(dialect, name) : undefined
+  }
+  const [statement, settleSql] = [windowsStatement(dialect, windows), settlementSql(dialect, name, windows)]
   return {
     name,
     joins: sameLimitAndCost,
@@ -40,7 +35,7 @@ export function windowsTable(dialect: Dialect, algorithm: WindowsAlgorithm): Cou
       await advanceGroups(database, statement, [...groups].sort(byKey), nowMs, decisions)
     },
     async settle(database, groups, nowMs) {
-      if (settleSql !== undefined) await database.execute(settleSql, [settlementRows(groups, forgottenMs), nowMs])
+      await database.execute(settleSql, [settlementRows(groups), nowMs])
     },
   }
 }
@@ -57,7 +52,8 @@ const SLIDING_WINDOWS: Pick<WindowsSql, 'advance' | 'open'> = {
 const BUCKETS: Pick<WindowsSql, 'advance' | 'open'> = {
   advance: 'rate_limit_buckets',
   open({ limit, periodMs }: Window, used: number, nowMs: number): [WindowNumbers, number] {
-    return [writeBucket({ periodMs, checkedMs: nowMs, drainLimit: limit, used, fraction: 0 }), nowMs + periodMs]
+    const counter = { periodMs, checkedMs: nowMs, drainLimit: limit, used, fraction: 0, taken: used }
+    return [writeBucket(counter), nowMs + periodMs]
   },
 }
 
@@ -71,19 +67,6 @@ function insertSql(dialect: Dialect, name: string): string {
     FROM ${dialect.jsonRows()} WHERE ${dialect.asynchronousCommit}`
 }
 
-/** Returns SQL with the rules of `settleSlidingWindow`. */
-function settleSlidingWindowsSql(dialect: Dialect, name: string): string {
-  const settledWindow = (windows: string, cells: number, number: number) => {
-    const cellStart = `settled.forgotten - ${cells} * settled.period`
-    return settledWindowSql(dialect, 'rate_limit_sliding_windows', windows, cellStart, number)
-  }
-  return settlementSql(dialect, name, [`windows = ${settledWindow(settledWindow('settled.windows', 1, 3), 2, 4)}`])
-}
-
-function forgottenMs({ forgottenAtMs = 0 }: Settlement): number {
-  return forgottenAtMs
-}
-
 /** The form in which a table stores counters that list their windows. */
 export interface WindowsSql {
   /** The database's function that advances them. */
@@ -91,8 +74,10 @@ export interface WindowsSql {
   readonly checkWindows: (typeof WINDOW_CHECKS)['fixed_window']
   /** The part of the statement that inserts new rows. */
   readonly insert: string
-  /** SQL for the stored windows of a row `c`. */
-  readonly stored: string
+  /** Returns SQL for the stored windows of a row. */
+  readonly stored: (row: string) => string
+  /** SQL for the windows to store in place of those of `settled`, from the list that a settlement leaves; the list itself unless given. */
+  readonly settled?: (list: string) => string
   /** SQL for the number of checks and the cost of each. */
   readonly checks: string
   /** The columns for the most that is used of any window, and for the time after which the row means nothing. */
@@ -159,13 +144,18 @@ function decideGroup(
   const layout = WINDOW_LAYOUTS[advance]
   const locked = parseWindows(layout, windows)
   const used = locked.admitted * toAdmission(group).cost
-  for (const numbers of locked.windows) numbers[layout.use] = (numbers[layout.use] ?? 0) - used
+  for (const numbers of locked.windows) {
+    numbers[layout.use] = (numbers[layout.use] ?? 0) - used
+    if (layout.taken !== undefined) {
+      numbers[layout.taken] = ((numbers[layout.taken] ?? 0) - used + TAKEN_MODULUS) % TAKEN_MODULUS
+    }
+  }
   return replayChecks(checkWindows, locked.windows, group, nowMs)
 }
 
 /** Returns a statement that takes the counters of any policies as JSON in `$1`, and the time in `$2`. */
 function advanceSql(dialect: Dialect, { advance, insert, checks, stored, use, expiry }: WindowsSql): string {
-  const windows = `${dialect.table(advance)}(${stored}, excluded.windows, ${checks}, ${dialect.whole('$2')})`
+  const windows = `${dialect.table(advance)}(${stored('c')}, excluded.windows, ${checks}, ${dialect.whole('$2')})`
   return `${insert}
     ON CONFLICT (key) DO UPDATE SET (${use}, ${expiry}, updated_at, windows) =
       (SELECT ${dialect.listFirst('advanced')},
@@ -174,17 +164,24 @@ function advanceSql(dialect: Dialect, { advance, insert, checks, stored, use, ex
     RETURNING key, ${dialect.listText('windows')} AS windows`
 }
 
-/**
- * Returns SQL for a list in which a settlement has lowered one of the numbers of the window that starts at `start`. The
- * column for the most that is used of any window keeps what the last check found.
- */
-export function settledWindowSql(
+/** Returns a statement that gives back, from `settlementRows`, by the rules of `settleWindows`. */
+export function settlementSql(
   dialect: Dialect,
-  advance: WindowsFunction,
-  windows: string,
-  start: string,
-  number: number,
+  name: string,
+  { advance, stored, settled = (list) => list, use }: WindowsSql,
 ): string {
-  const { size } = WINDOW_LAYOUTS[advance]
-  return `${dialect.table(SETTLE_WINDOW)}(${windows}, ${size}, ${number}, settled.period, ${start}, settled.returned)`
+  const became = `${dialect.table(WINDOW_LAYOUTS[advance].settle)}(${stored('settled')}, settled.returned)`
+  const rows = lockedRows(dialect, name, `${dialect.jsonField(2, 'bigint[]')} AS returned`)
+  return `UPDATE ${dialect.table(name)} AS c SET (${use}, windows, updated_at) =
+      (SELECT ${dialect.listFirst('became')}, ${settled('became')}, ${dialect.fromMs(dialect.whole('$2'))}
+       FROM (SELECT ${became} AS became LIMIT 1) AS once)
+    FROM ${rows} AS settled WHERE c.key = settled.key`
+}
+
+/** Returns the input of that statement. */
+export function settlementRows(groups: ReadonlyMap<string, CheckGroup<Settlement>>): string {
+  const rows = [...groups].sort(byKey).map(([key, { checks }], index) => {
+    return [key, index, checks.flatMap(settledNumbers).join(',')]
+  })
+  return JSON.stringify(rows)
 }

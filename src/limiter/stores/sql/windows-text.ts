@@ -15,28 +15,47 @@ export const HEAD = 2
 
 export interface WindowLayout {
   readonly algorithm: RateAlgorithm
+  /** The database's function that gives back. */
+  readonly settle: string
   /**
-   * The number of numbers that a window has, and the positions of its use and, if it matters, of its limit among them.
+   * The number of numbers that a window has, and the positions of its use and, if they matter, of its limit and of what has
+   * been taken in all among them.
    */
   readonly size: number
   readonly use: number
   readonly limit?: number
+  readonly taken?: number
 }
 
 /** The layouts of windows, by the database's function that advances them. */
 export const WINDOW_LAYOUTS: Readonly<
   Record<'rate_limit_fixed_windows' | 'rate_limit_sliding_windows' | 'rate_limit_buckets', WindowLayout>
 > = {
-  rate_limit_fixed_windows: { algorithm: 'fixed_window', size: 3, use: 2 },
-  rate_limit_sliding_windows: { algorithm: 'sliding_window', size: 6, use: 4, limit: 5 },
+  rate_limit_fixed_windows: {
+    algorithm: 'fixed_window',
+    settle: 'rate_limit_settle_fixed_windows',
+    size: 3,
+    use: 2,
+  },
+  rate_limit_sliding_windows: {
+    algorithm: 'sliding_window',
+    settle: 'rate_limit_settle_sliding_windows',
+    size: 6,
+    use: 4,
+    limit: 5,
+  },
   // Leaky buckets have the same arithmetic.
-  rate_limit_buckets: { algorithm: 'token_bucket', size: 5, use: 3, limit: 2 },
+  rate_limit_buckets: {
+    algorithm: 'token_bucket',
+    settle: 'rate_limit_settle_buckets',
+    size: 6,
+    use: 3,
+    limit: 2,
+    taken: 5,
+  },
 }
 
 export type WindowsFunction = keyof typeof WINDOW_LAYOUTS
-
-/** The database's function that gives back what was used of one window. */
-export const SETTLE_WINDOW = 'rate_limit_settle_window'
 
 /** Formats the list of a counter. The policy has the limits. */
 export function formatWindows(
