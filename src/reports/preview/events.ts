@@ -10,6 +10,8 @@ export interface LoggedRequest extends Pick<RateLimitEvent, Logged> {
   readonly id: number
   /** The client's key where the client has a bar; empty otherwise. */
   readonly key: string
+  /** The rules that applied to a refused request, as the log has them, or the one that refused; empty otherwise. */
+  readonly rules: string
 }
 
 /** The columns in the order of `COLUMNS`. SQLite has no booleans. */
@@ -23,9 +25,10 @@ type LogRow = readonly [
   client: string,
   outcome: LoggedRequest['outcome'],
   key: string,
+  rules: string,
 ]
 
-const COLUMNS = 'id, at, path, method, allowed, user_id, client, outcome, key'
+const COLUMNS = 'id, at, path, method, allowed, user_id, client, outcome, key, rules'
 
 /**
  * Events per statement. On SQLite a page is read and replayed in the server's own thread, in a few milliseconds; with
@@ -43,7 +46,8 @@ export async function* eventPages(
   // PostgreSQL would not use the index on the timestamp alone for a comparison of pairs.
   const sql = `SELECT ${dialect.rowsAsJson(COLUMNS)} AS page FROM (
     SELECT id, ${dialect.toMs('"timestamp"')} AS at, path, method, allowed, user_id, ${CLIENT} AS client, ${OUTCOME} AS outcome,
-      CASE WHEN client LIKE '%|%' THEN key ELSE '' END AS key
+      CASE WHEN client LIKE '%|%' THEN key ELSE '' END AS key,
+      CASE WHEN allowed <> false THEN '' WHEN rules <> '' THEN rules ELSE '-' || rule_name END AS rules
     FROM ${dialect.table('rate_limit_event')}
     WHERE "timestamp" >= ${dialect.fromMs('$1')} AND ("timestamp" > ${dialect.fromMs('$1')} OR id > $2)
       AND "timestamp" <= ${dialect.fromMs('$3')}
@@ -68,8 +72,19 @@ export async function* eventPages(
   }
 }
 
-function toRequest([id, timestampMs, path, method, allowed, userId, client, outcome, key]: LogRow): LoggedRequest {
-  return { id, timestampMs, path, method, allowed: Boolean(allowed), userId, client, outcome, key }
+function toRequest([
+  id,
+  timestampMs,
+  path,
+  method,
+  allowed,
+  userId,
+  client,
+  outcome,
+  key,
+  rules,
+]: LogRow): LoggedRequest {
+  return { id, timestampMs, path, method, allowed: Boolean(allowed), userId, client, outcome, key, rules }
 }
 
 /** Returns when the oldest event was recorded; null for an empty log. */

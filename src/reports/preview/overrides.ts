@@ -25,13 +25,19 @@ export interface PreviewOverrides {
   verdict(event: LoggedRequest, path: string): Steps<OverrideVerdict>
 }
 
+interface OverrideOptions {
+  readonly nowMs: number
+  /** Whether a rate decides instead of the rule: only of the group without a name. */
+  readonly ratesDecide: boolean
+  readonly privacy?: AddressPrivacy | undefined
+}
+
 /** Reads the table in a snapshot, independently of what this process has in force. */
 export async function readOverrides(
   query: Query,
   dialect: Dialect,
   router: PathOptions,
-  nowMs: number,
-  privacy?: AddressPrivacy,
+  { nowMs, ratesDecide, privacy }: OverrideOptions,
 ): Promise<PreviewOverrides> {
   const reader = new OverrideReader(dialect, router)
   await reader.readTable(query, nowMs)
@@ -57,7 +63,7 @@ export async function readOverrides(
         const isWhole = override !== undefined && (override.client.kind !== 'ip' || override.client.bits <= bits)
         if (!isWhole && (yield* networks.within(address, bits))) return 'unclear'
       }
-      if (override !== undefined) return 'decides'
+      if (override !== undefined) return ratesDecide || typeof override.effect === 'string' ? 'decides' : 'none'
       const isKnown =
         (!hasNetworks || (pseudonym === null ? logged !== null : areAllKnown)) && (!set.hasUsers || user !== null)
       return isKnown ? 'none' : 'assumed_none'

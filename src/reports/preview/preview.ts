@@ -14,8 +14,9 @@ import { createClientReader, type Recovered } from './clients.js'
 import { createDecides, type Decides } from './decides.js'
 import { countEndedPasses } from './ended-passes.js'
 import { eventPages, oldestEventMs } from './events.js'
+import { createRefusedByOthers } from './other-groups.js'
 import { type PreviewOverrides, readOverrides } from './overrides.js'
-import { Replay, type ReplayCounter } from './replay.js'
+import { Replay, type ReplayCounter, type ReplayDependencies } from './replay.js'
 import { describePreview, type RulePreview } from './report.js'
 
 export interface PreviewOptions {
@@ -46,9 +47,10 @@ const MAX_HOURS = 720
  * Replays the event log through a rule that is not in force, and reports what it would have done.
  *
  * The candidate replaces the stored rule of its name, is active, and stands among the rules that are active now: it
- * decides the requests for which it is the first, unless an override that is in force now does. Rules that begin or end
- * decide the requests of their time. Every client's requests
- * run through its algorithm in the order of time. A request whose client is not in the log is counted as uncovered.
+ * decides the requests for which it is the first of its group, unless an override that is in force now does. Rules that
+ * begin or end decide the requests of their time. Every client's requests run through its algorithm in the order of time.
+ * What a limit of another group refused stays refused, and is no refusal of the candidate. A request whose client is not
+ * in the log is counted as uncovered.
  *
  * The result is exact where the log is complete and reaches back over the warm-up (see `warmUpStartMs`), as far as the
  * clocks of servers agree. All pages are read from one snapshot of the database, among other work.
@@ -68,7 +70,11 @@ export function createPreview(dependencies: PreviewDependencies): Preview {
       const { dialect } = database
       const { rules, rejected } = await loadActiveRules({ query, dialect })
       const decides = await createDecides(dependencies.router, rule, rules)
-      const overrides = await readOverrides(query, dialect, dependencies.router, clock.now(), dependencies.privacy)
+      const overrides = await readOverrides(query, dialect, dependencies.router, {
+        nowMs: clock.now(),
+        ratesDecide: rule.group === '',
+        privacy: dependencies.privacy,
+      })
       const untilMs = Math.floor(clock.now())
       const sinceMs = Math.max(0, untilMs - Math.round(hours * HOUR_MS))
       const fromMs = warmUpStartMs(rule, sinceMs)
@@ -77,6 +83,7 @@ export function createPreview(dependencies: PreviewDependencies): Preview {
           rule,
           decides,
           overrides,
+          isRefusedByOthers: createRefusedByOthers(rule, rules),
           sinceMs,
           untilMs,
           fromMs,
@@ -111,6 +118,7 @@ interface PreviewRun {
   readonly rule: Rule
   readonly decides: Decides
   readonly overrides: PreviewOverrides
+  readonly isRefusedByOthers: ReplayDependencies['isRefusedByOthers']
   readonly sinceMs: number
   readonly untilMs: number
   readonly fromMs: number

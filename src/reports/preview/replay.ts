@@ -29,6 +29,8 @@ export interface ReplayDependencies {
   /** Returns what overrides mean for a request that the rule would decide. */
   readonly override: (event: LoggedRequest, path: string) => Steps<OverrideVerdict>
   readonly toClient: (event: LoggedRequest) => Recovered
+  /** Returns whether a limit of another group refused a refused request, whatever the rule would have done. */
+  readonly isRefusedByOthers: (event: LoggedRequest) => boolean
   readonly sinceMs: number
   readonly untilMs: number
 }
@@ -148,9 +150,11 @@ export class Replay {
   }
 
   /** @param hour undefined before the window */
-  #check(client: Client, { timestampMs, allowed }: LoggedRequest, hour: Tally | undefined): void {
-    const { policy, cost, block } = this.#dependencies.rule
-    const isOver = !client.counter.check(policy, cost, timestampMs).allowed
+  #check(client: Client, event: LoggedRequest, hour: Tally | undefined): void {
+    const { timestampMs, allowed } = event
+    const { block } = this.#dependencies.rule
+    const isRefusedByOthers = !allowed && this.#dependencies.isRefusedByOthers(event)
+    const isOver = !this.#admits(client.counter, timestampMs, isRefusedByOthers)
     const bans = isOver && block && this.#countRefusal(client, timestampMs)
     if (hour === undefined) return
     if (bans && !client.isBanned) {
@@ -159,6 +163,7 @@ export class Replay {
     }
     client.matched++
     if (!allowed) client.refusedThen++
+    if (isRefusedByOthers) return
     if (isOver) {
       client.overLimit++
       this.total.overLimit++
@@ -167,6 +172,16 @@ export class Replay {
     const refuses = isOver && block
     if (refuses && allowed) this.newlyRefused++
     if (!refuses && !allowed) this.newlyAllowed++
+  }
+
+  /** @param isRefused whether another limit refuses: then a limit that would admit the request takes nothing */
+  #admits(counter: ReplayCounter, timestampMs: number, isRefused: boolean): boolean {
+    const { policy, cost } = this.#dependencies.rule
+    if (isRefused) {
+      const asked = counter.check(policy, 0, timestampMs)
+      if ((asked.windows ?? [asked]).every(({ remaining }) => remaining >= cost)) return true
+    }
+    return counter.check(policy, cost, timestampMs).allowed
   }
 
   /** Counts a refusal as servers do. Returns whether it would ban the client. */

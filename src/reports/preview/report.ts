@@ -19,11 +19,11 @@ export interface RulePreview {
   readonly first_event: string | null
   readonly last_event: string | null
   /**
-   * Requests that the rule would have decided: the first active one by priority, then name, that covers them, where no
-   * override does.
+   * Requests to which the rule would have applied: the first active one of its group by priority, then name, that covers
+   * them, where no override decides.
    */
   readonly matched: number
-  /** Matched requests over the rule's limit, whether it blocks or not. */
+  /** Matched requests over the rule's limit, whether it blocks or not, and not refused by a limit of another group. */
   readonly over_limit: number
   /** Matched requests that it would have refused: `over_limit`, or 0 for a rule that does not block. */
   readonly would_refuse: number
@@ -33,7 +33,7 @@ export interface RulePreview {
   readonly refused_then: number
   /** Requests let through then and refused by the rule. Uncovered requests are in neither of these two. */
   readonly newly_refused: number
-  /** Requests refused then and let through by the rule. */
+  /** Requests refused then, by no limit of another group, and let through by the rule. */
   readonly newly_allowed: number
   /**
    * Requests that could not be replayed. They are part of `matched`, unless their path was cut, or a condition could not
@@ -101,7 +101,7 @@ export function describePreview(findings: PreviewFindings): RulePreview {
   const firstHourMs = Math.floor(sinceMs / HOUR_MS) * HOUR_MS
   return {
     rule: rule.name,
-    sentence: previewSentence({ events: replayed.events, ...total, over_limit_clients }),
+    sentence: previewSentence({ events: replayed.events, ...total, over_limit_clients }, rule.group !== ''),
     hours,
     since: isoTime(sinceMs),
     until: isoTime(untilMs),
@@ -227,15 +227,20 @@ interface PreviewTotals {
   readonly over_limit_clients: number
 }
 
-/** Returns what a rule would have done, in the sentence that the panel, the command and the API have in common. */
-export function previewSentence(totals: PreviewTotals): string {
+/**
+ * Returns what a rule would have done, in the sentence that the panel, the command and the API have in common.
+ *
+ * @param isFurther whether the rule limits requests beside whatever else does
+ */
+export function previewSentence(totals: PreviewTotals, isFurther: boolean): string {
   const { events, matched, over_limit, would_refuse, over_limit_clients: clients } = totals
   if (events === 0) return 'The log has no requests in this time.'
   const requests = events === 1 ? '1 request' : `${formatCount(events)} requests`
   if (matched === 0) return events === 1 ? 'The only request did not match.' : `None of ${requests} matched.`
   const found = `${formatCount(matched)} of ${requests} matched`
-  if (over_limit === 0) return `${found}; none of these would have been refused.`
+  const inAddition = isFurther ? ' in addition' : ''
+  if (over_limit === 0) return `${found}; none of these would have been refused${inAddition}.`
   const from = clients === 1 ? '1 client' : `${formatCount(clients)} clients`
   const done = would_refuse === 0 ? 'would be refused without block: false' : 'would have been refused'
-  return `${found}; ${formatRate(over_limit / matched)} of these ${done}, from ${from}.`
+  return `${found}; ${formatRate(over_limit / matched)} of these ${done}${inAddition}, from ${from}.`
 }

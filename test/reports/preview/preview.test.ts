@@ -595,6 +595,7 @@ describe('a preview leaves uncovered', () => {
       decides: () => inOneStep(true),
       override: () => inOneStep('none'),
       toClient: ({ id }) => ({ client: String(id) }),
+      isRefusedByOthers: () => false,
       sinceMs: atMs,
       untilMs: NOW_MS,
     })
@@ -606,6 +607,7 @@ describe('a preview leaves uncovered', () => {
       client: '',
       key: '',
       userId: null,
+      rules: '',
     } as const
     const add = (id: number) => replay.add({ ...event, id, timestampMs: atMs }).next()
     for (let id = 0; id < 250_002; id++) add(id)
@@ -863,6 +865,7 @@ describe('a preview lets requests through meanwhile', () => {
     outcome: 'allowed',
     userId: null,
     key: '',
+    rules: '',
   } as const
 
   test('a step for each rule that may decide before the candidate', async () => {
@@ -892,7 +895,10 @@ describe('a preview lets requests through meanwhile', () => {
     let nowMs = performance.now()
     t.mock.method(performance, 'now', () => (nowMs += 10))
     const { mock } = t.mock.method(CooperativeYield.prototype, 'pause')
-    const overrides = await readOverrides(database.query, database.dialect, router, NOW_MS)
+    const overrides = await readOverrides(database.query, database.dialect, router, {
+      nowMs: NOW_MS,
+      ratesDecide: true,
+    })
     assert.ok(mock.callCount() >= 2 * count, `other work could run ${mock.callCount()} times`)
     const work = overrides.verdict({ ...logged, client: 'ip:198.51.100.0/24' }, '/api/x')
     let steps = 0
