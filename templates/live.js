@@ -168,6 +168,22 @@
     if (event.target.closest?.('svg[data-range]')) event.preventDefault()
   })
 
+  // A menu closes where the focus or the pointer goes elsewhere.
+  const openMenus = () => document.querySelectorAll('details.menu[open]')
+  document.addEventListener('keydown', ({ key }) => {
+    if (key !== 'Escape') return
+    for (const menu of openMenus()) {
+      const hadFocus = menu.contains(document.activeElement)
+      menu.open = false
+      if (hadFocus) menu.querySelector('summary').focus()
+    }
+  })
+  for (const left of ['pointerdown', 'focusin']) {
+    document.addEventListener(left, ({ target }) => {
+      for (const menu of openMenus()) if (!menu.contains(target)) menu.open = false
+    })
+  }
+
   const bar = document.getElementById('live')
   const state = document.getElementById('live-state')
   const stop = document.getElementById('live-off')

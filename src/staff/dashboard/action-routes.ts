@@ -37,7 +37,7 @@ const InvalidFormError = createError(
   400,
 )
 
-/** The value of a button that sends what is typed beside it. */
+/** The value of the button that sends the rate beside it. */
 const TYPED = 'typed'
 /** The fields that the page shows again where an action failed. */
 const TYPED_FIELDS = ['length', 'rate', 'note', 'keep']
@@ -63,15 +63,14 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
 
   async function block({ field, ...form }: ActionForm): Promise<Result> {
     if (isWide(form.client)) return { succeeded: false, text: TOO_WIDE }
-    const length = field('for') === TYPED ? field('length') : field('for')
-    return write({ field, ...form }, 'deny', length)
+    return write({ field, ...form }, 'deny', field('for') || chosenLength(field))
   }
 
   async function raise({ field, ...form }: ActionForm): Promise<Result> {
     const rate = (field('to') === TYPED ? field('rate') : field('to')).trim()
     // Other effects are other actions.
     if (!/^\d/.test(rate)) return { succeeded: false, text: `"${rate}" is not a valid rate: give one such as 300/m.` }
-    const result = await write({ field, ...form }, rate, field('keep'), field('algorithm'))
+    const result = await write({ field, ...form }, rate, chosenLength(field), field('algorithm'))
     const [from, of] = [field('from'), field('of')]
     return result.succeeded && isLess(rate, from)
       ? { ...result, text: `${result.text} That can be less than ${from}, ${of}.` }
@@ -79,7 +78,7 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
   }
 
   async function allow(form: ActionForm): Promise<Result> {
-    return write(form, 'allow', form.field('keep'))
+    return write(form, 'allow', chosenLength(form.field))
   }
 
   async function write(
@@ -107,8 +106,10 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
     return privacy?.isShortened(client) ? `, with all addresses of ${client.slice('ip:'.length)}` : ''
   }
 
-  async function end({ client, seen: { primary } }: ActionForm): Promise<Result> {
-    const isEnded = primary !== undefined && (await endOverride(database, primary, clock.now()))
+  async function end({ client, seen: { primary }, field }: ActionForm): Promise<Result> {
+    // The menu of a list names the override of the button, a form of its own has no other.
+    const ended = field('end') === '' ? primary : (parseSeen(field('end')) ?? undefined)
+    const isEnded = ended !== undefined && (await endOverride(database, ended, clock.now()))
     if (!isEnded) return CHANGED
     const left = findInForce(overrideFor, client)
     const now = left === undefined ? 'the limits apply again' : inForceWords(left)
@@ -119,7 +120,6 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
     return async function act(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
       const form = readForm(request.body)
       const { result, undo } = await changeAs(request, 'writeOverrides', database, () => explained(action(form)))
-      // Each action has a form with fields of its own.
       const sent = TYPED_FIELDS.filter((name) => request.body?.has(name))
       const typed = result.succeeded ? [] : sent.map((name) => [name, form.field(name)])
       const { window, back, live, ...display } = readClientView(form.field, clock.now())
@@ -138,6 +138,11 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
   for (const [path, name, action] of actions) {
     app.post<{ Body: StaffForm }>(path, staffRoute(name), handle(action))
   }
+}
+
+/** Returns the length of an override: the typed one, or the one that was chosen. */
+function chosenLength(field: ActionForm['field']): string {
+  return field('length').trim() || field('keep')
 }
 
 /** @throws InvalidFormError for what no page of a client sends */

@@ -1,26 +1,24 @@
-/** The actions that the page of a client offers. */
+/** The actions that staff are offered for a client. */
 
 import { createClient, parseComposite } from '../../clients/client.js'
 import { clientAddress, clientEnds } from '../../clients/client-networks.js'
 import { clientText, parseOverrideClient } from '../../clients/override-client.js'
 import { parseRate, timesRate, toRateText } from '../../limiter/rate.js'
 import type { InForce, NamedLimit } from '../../plugin/internals.js'
-import type { ClientDetail } from '../../reports/client-detail.js'
-import type { ClientOverride } from '../../reports/client-overrides.js'
+import type { OverrideInForce } from '../../reports/client-overrides.js'
 import { visible } from './format.js'
 import { generousRate } from './generous-rate.js'
-import { backTo, keptFields, newOverrideHref, type View } from './links.js'
-import { EVERY_PATH, FOR_EVER } from './override-actions.js'
-import { inForceWords } from './override-words.js'
+import { newOverrideHref } from './links.js'
+import { EVERY_PATH } from './override-actions.js'
 
-/** The actions that the page of an address, a network or a user offers. */
+/** The actions for an address, a network or a user. */
 export interface Offer {
   /** The override for all its paths that is in force, which an action replaces. */
-  readonly primary: ClientOverride | undefined
+  readonly primary: OverrideInForce | undefined
   /** The block beside it. */
-  readonly beside: ClientOverride | undefined
+  readonly beside: OverrideInForce | undefined
   /** A block of a network around it, or an exemption, which goes before a rate. */
-  readonly first: ClientOverride | undefined
+  readonly first: OverrideInForce | undefined
   /**
    * The rate that is raised: of its override, or one below which no limit is that it meets; undefined where that is not
    * known.
@@ -42,21 +40,16 @@ const FACTORS = [
   { name: 'Five times', factor: 5 },
 ]
 
-/** The lengths of `Block`, as the form sends them. */
-export const BLOCKS = [
-  { value: '15m', name: '15 minutes' },
-  { value: '1h', name: '1 hour' },
-  { value: '24h', name: '24 hours' },
-  { value: FOR_EVER, name: 'For ever' },
-] as const
+/** The length of an override unless another one is chosen: long enough to find out more, and over by itself. */
+export const USUAL_LENGTH = '24h'
 
-/** The lengths of `Raise` and `Allow`; the first is chosen: long enough to find out more. */
-export const KEEPS = [
-  { value: '24h', name: '24 hours' },
-  { value: '1h', name: '1 hour' },
-  { value: '7d', name: '7 days' },
-  { value: FOR_EVER, name: 'for ever' },
-] as const
+/** What is known of a client. */
+interface KnownClient {
+  readonly client: string
+  /** The policies that decided about it; undefined where not all are known. */
+  readonly by_policy: readonly { readonly policy: string }[] | undefined
+  readonly overrides: readonly OverrideInForce[]
+}
 
 /** The policies that no override replaces, and the override itself. */
 const NOT_REPLACED = ['ceiling', 'deny-list', 'override']
@@ -91,7 +84,7 @@ export function overridableParts(client: string): string[] {
 
 /** Returns the actions for a client that overrides can name. */
 export function offerFor(
-  { client, by_policy, overrides }: ClientDetail,
+  { client, by_policy, overrides }: KnownClient,
   limitNamed: (policy: string) => NamedLimit | undefined,
 ): Offer {
   const clientOverrides = overrides.filter((override) => override.client === client)
@@ -105,11 +98,11 @@ export function offerFor(
   const from =
     primary !== undefined && hasRate(primary)
       ? { rate: primary.effect, algorithm: primary.algorithm, words: 'its override' }
-      : mostGenerous(by_policy, around.filter(hasRate), limitNamed)
+      : by_policy && mostGenerous(by_policy, around.filter(hasRate), limitNamed)
   return { primary, beside, first, from, raises: from === undefined ? [] : raisesOf(from.rate) }
 }
 
-function hasRate({ effect }: ClientOverride): boolean {
+function hasRate({ effect }: OverrideInForce): boolean {
   return effect !== 'deny' && effect !== 'allow'
 }
 
@@ -118,8 +111,8 @@ function hasRate({ effect }: ClientOverride): boolean {
  * for all paths, so that twice another one could be less than it has now.
  */
 function mostGenerous(
-  met: ClientDetail['by_policy'],
-  ofNetworks: readonly ClientOverride[],
+  met: readonly { readonly policy: string }[],
+  ofNetworks: readonly OverrideInForce[],
   limitNamed: (policy: string) => NamedLimit | undefined,
 ): RaisedFrom | undefined {
   const byDefault = limitNamed('default')
@@ -183,27 +176,12 @@ export function raiseFormHref(
   if (effect === undefined || limit?.pathPattern === undefined || limit.algorithm === 'concurrency') return undefined
   if (overrideClientFor(client) === undefined) return undefined
   const { algorithm, pathPattern } = limit
-  return newOverrideHref({ client, effect, algorithm, pathPattern, expiresAt: KEEPS[0].value })
+  return newOverrideHref({ client, effect, algorithm, pathPattern, expiresAt: USUAL_LENGTH })
 }
 
 /** Returns twice a rate; undefined for the highest one. */
 export function twice(rate: string): string | undefined {
   return raisesOf(rate).find(({ name }) => name === TWICE)?.rate
-}
-
-/** The block is long enough to find out more, and over by itself. */
-const QUICK_BLOCK = { value: '2h', name: '2 h' }
-
-export interface QuickActions {
-  /** The override in force for it, in words; a block is offered only where nothing is. */
-  readonly state?: string
-  readonly block?: {
-    readonly token: string
-    readonly client: string
-    /** The window and the list that its page leads back to. */
-    readonly fields: readonly { readonly name: string; readonly value: string }[]
-    readonly for: typeof QUICK_BLOCK
-  }
 }
 
 type OverrideFor = (client: string) => InForce | undefined
@@ -212,20 +190,4 @@ type OverrideFor = (client: string) => InForce | undefined
 export function findInForce(overrideFor: OverrideFor, client: string): InForce | undefined {
   const [first, last] = clientEnds(client).map(overrideFor)
   return first?.effect === last?.effect && first?.expiresAtMs === last?.expiresAtMs ? first : undefined
-}
-
-/**
- * Creates the function that returns what is offered for a client.
- *
- * @param token of the forms; undefined for staff who may not write
- */
-export function createQuickActions(overrideFor: OverrideFor, view: View, token: string | undefined) {
-  const fields = keptFields({ window: view.window, back: backTo(view) })
-
-  return function quickActions(client: string): QuickActions {
-    const inForce = findInForce(overrideFor, client)
-    if (inForce !== undefined) return { state: inForceWords(inForce) }
-    if (token === undefined || overrideClientFor(client) === undefined) return {}
-    return { block: { token, client, fields, for: QUICK_BLOCK } }
-  }
 }

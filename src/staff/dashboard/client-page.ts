@@ -6,23 +6,14 @@ import { measureOf } from '../../reports/top-clients.js'
 import type { Notice } from '../shell/notice-cookie.js'
 import { describeChange } from './changes/change-sentence.js'
 import { type Chart, type ChartOptions, drawChart } from './chart.js'
-import { BLOCKS, KEEPS, type Offer, overridableParts, overrideClientFor } from './client-offer.js'
+import { clientMenu, firstOf } from './client-menu.js'
+import { type Offer, overridableParts, overrideClientFor } from './client-offer.js'
 import { type ClientReport, changesOf, overridesInForce, usedNow } from './client-state.js'
 import { foundClients } from './client-views.js'
 import { eventRow } from './event-row.js'
 import { formatCount, formatRate, formatTime, offeredWindows, toMoment, visible, windowName } from './format.js'
-import {
-  clientFields,
-  clientHref,
-  dashboardHref,
-  eventsHref,
-  following,
-  type KeptView,
-  overridesHref,
-  type Series,
-} from './links.js'
+import { clientFields, clientHref, dashboardHref, eventsHref, following, overridesHref, type Series } from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
-import { spellSeen } from './override-actions.js'
 import { firstWords } from './override-words.js'
 import type { ClientView } from './requested-view.js'
 import { stackOutcomes, toOutcomes } from './stack.js'
@@ -83,7 +74,14 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
       dashboard_href: dashboardHref(window, back),
       overrides_href: overridesHref(client),
       in_force: overridesInForce(report, fields, acting?.token),
-      actions: acting && actions(detail, parts, fields, acting.token),
+      actions: acting && {
+        menu: clientMenu(client, parts.offer, {
+          token: acting.token,
+          fields,
+          kept: parts.view,
+          typed: notice?.succeeded === false ? notice.typed : undefined,
+        }),
+      },
       unnamed: acting === undefined,
       shortened: parts.isShortened,
       cannot: overrideClientFor(client) === undefined,
@@ -146,43 +144,6 @@ function figures(
     figure('Would be refused', would_be, 'would-be-refused', 'would_be'),
     figure('Denied', denied, 'denied', 'denied'),
   ]
-}
-
-function actions(
-  { client }: ClientDetail,
-  { offer, notice, view: kept }: ClientPageParts,
-  fields: readonly { readonly name: string; readonly value: string }[],
-  token: string,
-) {
-  const { primary, beside, first, from, raises } = offer
-  const inForce = beside ?? primary
-  const typed = notice?.typed ?? {}
-  return {
-    token,
-    client,
-    fields,
-    seen: spellSeen(primary),
-    beside: spellSeen(beside),
-    algorithm: from?.algorithm ?? 'fixed_window',
-    changes: inForce !== undefined,
-    open: notice?.succeeded === false,
-    is_blocked: inForce?.effect === 'deny',
-    is_allowed: inForce?.effect === 'allow',
-    from: from && { ...from, rate: visible(from.rate) },
-    first: first && { ...firstOf(first, kept), is_block: first.effect === 'deny' },
-    is_network: isNetwork(client),
-    raises,
-    rate: typed.rate ?? from?.rate ?? '',
-    length: typed.length ?? '2h',
-    note: typed.note ?? '',
-    blocks: BLOCKS,
-    keeps: KEEPS.map((keep) => ({ ...keep, selected: keep.value === typed.keep })),
-  }
-}
-
-/** Returns the client whose override goes first, with the page on which that is ended. */
-function firstOf({ client }: { readonly client: string }, { window, back }: KeptView) {
-  return { name: visible(client), href: clientHref(client, window, back) }
 }
 
 function policies(

@@ -8,6 +8,7 @@ import type { ClientOverride } from '../../reports/client-overrides.js'
 import type { FoundClient } from '../../reports/find-clients.js'
 import { describeChange } from './changes/change-sentence.js'
 import { SOURCES } from './changes/changes-page.js'
+import { endLabel } from './client-menu.js'
 import { formatCount, spanWords, toMoment, visible } from './format.js'
 import { EVERY_PATH, spellSeen } from './override-actions.js'
 import { actorWords, effectTone, effectWords, endWords, isBan } from './override-words.js'
@@ -36,7 +37,6 @@ export function overridesInForce(
   token: string | undefined,
 ) {
   return overrides.map((override) => {
-    const what = isBan(override) ? 'ban' : override.effect === 'deny' ? 'block' : 'override'
     return {
       id: override.id,
       effect: effectWords(override.effect),
@@ -56,7 +56,7 @@ export function overridesInForce(
         client,
         fields,
         seen: spellSeen(override),
-        label: override.client === client ? `End the ${what}` : `End the ${what} of ${visible(override.client)}`,
+        label: endLabel(override, client, isBan(override)),
       },
     }
   })

@@ -4,7 +4,7 @@ import type { Listing } from '../../reports/dashboard-clients.js'
 import type { DashboardReport } from '../../reports/dashboard-report.js'
 import type { ReportWindow } from '../../reports/report-window.js'
 import { drawSparkline } from './chart.js'
-import type { QuickActions } from './client-offer.js'
+import type { QuickActionsFor } from './client-menu.js'
 import { formatCount, visible } from './format.js'
 import { type Back, backTo, clientHref, dashboardHref, explainHref, type View } from './links.js'
 import { groupNeighbours, type ListRow, toRow } from './neighbours.js'
@@ -13,8 +13,6 @@ import type { Choice } from './time-selector.js'
 
 /** The most policies that a row names. */
 const MAX_POLICIES = 3
-
-type QuickActionsFor = (client: string) => QuickActions
 
 /** @param hasNetworks whether clients can be grouped by network */
 export function clientList(report: DashboardReport, view: View, quickActions: QuickActionsFor, hasNetworks: boolean) {
@@ -41,7 +39,7 @@ export function clientList(report: DashboardReport, view: View, quickActions: Qu
       (row, index) => ({
         rank: index + 1,
         ...listRow(row, view),
-        quick: quickActions(row.name),
+        quick: quickActions(row.name, row.policies),
       }),
     ),
     networks: top_networks.map(({ network, clients, ...counts }, index) => ({

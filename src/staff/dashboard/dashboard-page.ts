@@ -5,7 +5,7 @@ import { type NearLimit, NOW_MS } from '../../reports/near-limit.js'
 import { hasEnded, type ReportWindow } from '../../reports/report-window.js'
 import { changeViews, effectViews } from './change-views.js'
 import { drawChart } from './chart.js'
-import type { QuickActions } from './client-offer.js'
+import type { QuickActionsFor } from './client-menu.js'
 import { clientList } from './client-views.js'
 import {
   formatBar,
@@ -51,7 +51,7 @@ export interface Shown {
   readonly mayMakeRules: boolean
   /** The time for which no newer report will be read for pages that follow. */
   readonly freshForMs: number
-  readonly quickActions: (client: string) => QuickActions
+  readonly quickActions: QuickActionsFor
   readonly incidents: ReturnType<typeof incidentViews>
   /** Whether clients can be grouped by network. */
   readonly hasNetworks: boolean

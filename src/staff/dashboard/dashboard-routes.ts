@@ -1,9 +1,11 @@
+import { createHash } from 'node:crypto'
 import { Readable } from 'node:stream'
 import createError from '@fastify/error'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { DAY_MS, SECOND_MS } from '../../ground/time/clock.js'
 import type { Internals } from '../../plugin/internals.js'
 import { CSV_LIMIT, clientsCsvRows, offendersCsvRows } from '../../reports/csv.js'
+import { networkAround } from '../../reports/dashboard-clients.js'
 import { type DashboardReport, dashboardReport } from '../../reports/dashboard-report.js'
 import { type IncidentStory, incidentStories } from '../../reports/incidents/incidents.js'
 import { countedClients, keyDetail, offenderDetail } from '../../reports/offender-detail.js'
@@ -26,7 +28,7 @@ import { staffRoute } from '../shell/staff-routes.js'
 import { registerActionRoutes } from './action-routes.js'
 import { registerAlertRoutes } from './alerts/alert-routes.js'
 import { registerChangeRoutes } from './changes/change-routes.js'
-import { createQuickActions } from './client-offer.js'
+import { createQuickActions } from './client-menu.js'
 import { registerClientRoutes } from './client-routes.js'
 import { registerCounterRoutes } from './counters/counter-routes.js'
 import { dashboardContext, type Shown } from './dashboard-page.js'
@@ -34,7 +36,7 @@ import { registerEventsRoutes } from './events-routes.js'
 import { registerExchangeRoutes } from './exchange/exchange-routes.js'
 import { registerExplainRoutes } from './explain-routes.js'
 import { registerIncidentActions } from './incidents/incident-routes.js'
-import { incidentViews } from './incidents/incident-views.js'
+import { clientOf, incidentViews } from './incidents/incident-views.js'
 import { eventsHref, filterEntries } from './links.js'
 import { readLogState } from './log-state.js'
 import { offenderContext } from './offender-page.js'
@@ -120,7 +122,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     // An override has no effect without rules.
     const actor = switches.useDynamicRules ? actorWith(request, 'writeOverrides') : undefined
     const token = actor === undefined ? undefined : issueFormToken(request, reply, actor)
-    const quickActions = createQuickActions(internals.overrideFor, view, token)
+    const quickActions = await createQuickActions(internals, clientsOf(result), view, token)
     const shown = {
       view,
       mayMakeRules: actorWith(request, 'writeRules') !== undefined,
@@ -142,7 +144,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
       ...withoutStyle(request),
     })
     return follows
-      ? pages.sendShared(reply, 'dashboard', html, sharedName(report, shown, incidents, isScript(request)), context)
+      ? pages.sendShared(reply, 'dashboard', html, sharedName(result, shown, incidents, isScript(request)), context)
       : pages.send(reply, 'dashboard', context())
   }
 
@@ -218,15 +220,27 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   app.route({ ...staffRoute('not-found'), method: app.supportedMethods, url: '/*', handler: refuseUnknownPath })
 }
 
+/** Returns the clients that a page may offer actions for: those of its lists, the networks around them, and of incidents. */
+function clientsOf({ report: { top_clients, top_networks }, incidents }: DatedReport): string[] {
+  const clients = top_clients.map(({ client }) => client)
+  const networks = top_networks.map(({ network }) => network)
+  const scopes = incidents.map(({ scope }) => clientOf(scope))
+  return [...new Set([...clients, ...clients.map(networkAround), ...networks, ...scopes])]
+}
+
 /** Names what pages of one report show beside it, such as blocks that were made since. */
 function sharedName(
-  { top_clients, top_networks }: DashboardReport,
+  result: DatedReport,
   { quickActions, freshForMs, ...shown }: Omit<Shown, 'incidents'>,
   incidents: Shown['incidents'],
   isForScript: boolean,
 ) {
-  const listed = [...top_clients.map(({ client }) => client), ...top_networks.map(({ network }) => network)]
-  return JSON.stringify([isForScript, shown, incidents, Math.ceil(freshForMs / SECOND_MS), listed.map(quickActions)])
+  const offered = [
+    ...result.report.top_clients.map(({ client, policies }) => quickActions(client, policies)),
+    ...clientsOf(result).map((client) => quickActions(client)),
+  ]
+  const all = JSON.stringify([isForScript, shown, incidents, Math.ceil(freshForMs / SECOND_MS), offered])
+  return createHash('sha256').update(all).digest('base64url')
 }
 
 function sendCsv(reply: FastifyReply, name: string, rows: Iterable<string>): FastifyReply {

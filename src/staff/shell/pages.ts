@@ -18,7 +18,6 @@ const PARTIALS = [
   'change-list',
   'changes',
   'chart',
-  'client-actions',
   'client-overrides',
   'client-quick',
   'clients',

@@ -4,7 +4,8 @@ import type { NamedLimit } from '../../../plugin/internals.js'
 import type { IncidentAction } from '../../../reports/incidents/actions.js'
 import { POLICY_SCOPE } from '../../../reports/incidents/incident.js'
 import type { IncidentStory } from '../../../reports/incidents/incidents.js'
-import { type QuickActions, raiseFormHref, twice } from '../client-offer.js'
+import type { QuickActions, QuickActionsFor } from '../client-menu.js'
+import { raiseFormHref, twice } from '../client-offer.js'
 import { formatCount, spanWords, toMoment, visible } from '../format.js'
 import { backTo, clientHref, keptFields, ruleFormHref, ruleHref, type View } from '../links.js'
 import type { RulePageLinks } from '../rules/rule-links.js'
@@ -15,7 +16,7 @@ export interface IncidentRights {
   readonly token: string | undefined
   readonly mayMakeRules: boolean
   readonly rulePages: RulePageLinks
-  quickActions(client: string): QuickActions
+  readonly quickActions: QuickActionsFor
   limitNamed(policy: string): NamedLimit | undefined
   /** When the incidents were read. */
   readonly readAtMs: number
@@ -99,7 +100,7 @@ function shortMoment(ms: number, nowMs: number) {
 }
 
 /** Returns the scope of an incident as the client that pages and overrides know; a network has no kind. */
-function clientOf(scope: string): string {
+export function clientOf(scope: string): string {
   return /^[\da-f.:]+\/\d+$/.test(scope) ? `ip:${scope}` : scope
 }
 
