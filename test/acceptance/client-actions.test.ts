@@ -59,13 +59,14 @@ forEachDatabase((provider) => {
     const { clock, statuses, open, history, ...its } = await start(t, provider)
     assert.deepEqual(await statuses(1, '/', { from: BAD }), [200])
 
-    const blocked = await its.do(await open(), 'block', { for: 'typed', length: '2h', note: 'scrapes /search' })
+    const blocked = await its.do(await open(), 'block', { length: '2h', note: 'scrapes /search' })
     assert.deepEqual(noticeOf(blocked), ['success', 'Denied until 2026-01-15 14:00:00 UTC.'])
     assert.deepEqual(await statuses(1, '/', { from: BAD }), [403])
     assert.match(withoutTimes(blocked.text), /<h2>Denied until 2026-01-15 14:00:00 UTC<\/h2>\s*<p>by alice, since/)
     assert.match(blocked.text, /scrapes \/search/)
     assert.match(blocked.text, /<button class="primary">End the block<\/button>/)
-    assert.match(blocked.text, /Change it/)
+    assert.match(blocked.text, /Block for this time instead/)
+    assert.doesNotMatch(blocked.text, /name="for" value="2h"/)
 
     clock.advance(1_000)
     const ended = await its.do(blocked, 'end')
@@ -160,7 +161,8 @@ forEachDatabase((provider) => {
       [{ for: '1h' }, 1],
       [{ for: '24h' }, 24],
       [{ for: 'ever' }, null],
-      [{ for: 'typed', length: ' 7D ' }, 7 * 24],
+      [{ length: ' 7D ' }, 7 * 24],
+      [{ keep: '24h' }, 24],
     ] as const) {
       await its.do(await open(), 'block', wish)
       const [stored, ...others] = await overrides()
@@ -169,8 +171,8 @@ forEachDatabase((provider) => {
     }
     const stored = async () => (await overrides()).map(({ effect, expiresAt }) => [effect, expiresAt?.getTime()])
     const before = await stored()
-    for (const length of ['', '0h', '-1h', '2', '367d', '1e9h', '2h; DROP', '９h', 'x'.repeat(2_000)]) {
-      const refused = await its.do(await open(), 'block', { for: 'typed', length })
+    for (const length of ['0h', '-1h', '2', '367d', '1e9h', '2h; DROP', '９h', 'x'.repeat(2_000)]) {
+      const refused = await its.do(await open(), 'block', { length })
       const [kind, text] = noticeOf(refused) ?? []
       assert.equal(kind, 'failure', length)
       assert.match(text ?? '', /is not a valid duration: give 30m, 2h or 7d|^"x+$/)
@@ -187,8 +189,8 @@ forEachDatabase((provider) => {
     assert.deepEqual(await statuses(4, '/search', { from: BAD }), [200, 200, 200, 429])
     const page = await open()
     assert.match(page.text, /from 3\/m, 200\/h, its most generous limit \(search\)/)
-    assert.match(page.text, /value="6\/m, 400\/h">Twice/)
-    assert.match(page.text, /value="15\/m, 1000\/h">Five times/)
+    assert.match(page.text, /value="6\/m, 400\/h" formaction="raise">Twice/)
+    assert.match(page.text, /value="15\/m, 1000\/h" formaction="raise">Five times/)
 
     const raised = await its.do(page, 'raise', { to: '15/m, 1000/h', keep: '24h' })
     assert.deepEqual(noticeOf(raised), ['success', 'Limited to 15/m, 1000/h until 2026-01-16 12:00:00 UTC.'])
@@ -197,7 +199,7 @@ forEachDatabase((provider) => {
     assert.deepEqual(await statuses(1, '/search', { from: BAD }), [200])
     // The next raise starts from the override.
     assert.match(raised.text, /from 15\/m, 1000\/h, its override/)
-    assert.match(raised.text, /value="75\/m, 5000\/h">Five times/)
+    assert.match(raised.text, /value="75\/m, 5000\/h" formaction="raise">Five times/)
   })
 
   test('no factor of a raise lowers any limit that the client met, nor the default', async (t) => {
@@ -221,7 +223,7 @@ forEachDatabase((provider) => {
     await rules.updateMany({ data: { rate: '60/h' } })
     const both = await open()
     assert.match(both.text, /from 60\/m, 540\/h, what its limits allow together/)
-    assert.match(both.text, /value="120\/m, 1080\/h">Twice/)
+    assert.match(both.text, /value="120\/m, 1080\/h" formaction="raise">Twice/)
   })
 
   test('a typed rate that is less than a limit of the client says so', async (t) => {
@@ -264,9 +266,9 @@ forEachDatabase((provider) => {
     for (const rate of ['fast', 'deny', 'allow', '', '5/fortnight', '1/s, 2/s', `5/m${' '.repeat(300)}x`]) {
       const page = await its.do(await open(), 'raise', { to: 'typed', rate, note: 'a customer' })
       assert.equal(noticeOf(page)?.[0], 'failure', rate)
-      if (rate.length < 100) assert.equal(page.fieldsOf('raise')?.rate, rate)
+      if (rate.length < 100) assert.equal(page.fieldsOf('block')?.rate, rate)
       if (rate.length < 100) assert.equal(page.fieldsOf('block')?.note, 'a customer')
-      assert.match(page.text, /<details open>|<form method="post" action="block">/)
+      assert.match(page.text, /<details class="menu" name="client-menu" open>/)
     }
     assert.deepEqual(await overrides(), [])
   })

@@ -150,6 +150,7 @@ const SCENES: readonly (AppOptions & { readonly scenes: readonly Scene[] })[] = 
         name: 'an action that failed',
         path: 'client.html?client=ip:192.0.2.2',
         act: async (page) => {
+          await openAll(page)
           await page.getByLabel('Rate for all paths together, such as 300/m').fill('fast')
           await page.getByRole('button', { name: 'Set this rate' }).click()
           await page.getByRole('alert').waitFor()
@@ -160,7 +161,10 @@ const SCENES: readonly (AppOptions & { readonly scenes: readonly Scene[] })[] = 
         path: 'client.html?client=ip:192.0.2.2',
         act: async (page) => {
           await page.context().clearCookies()
-          await page.getByRole('button', { name: '1 hour' }).first().click()
+          await page
+            .getByRole('button', { name: /^Block/ })
+            .first()
+            .click()
           await page.getByText('out of date').waitFor()
         },
       },
@@ -168,11 +172,13 @@ const SCENES: readonly (AppOptions & { readonly scenes: readonly Scene[] })[] = 
         name: 'a client after a raise, and a block of it',
         path: 'client.html?client=ip:192.0.2.2',
         act: async (page) => {
-          await page.getByLabel('Rate for all paths together, such as 300/m').press('Enter')
-          await page.getByText('Change it').click()
-          await page.getByRole('button', { name: 'For ever' }).click()
+          await openAll(page)
+          await page.getByRole('button', { name: 'Set this rate' }).click()
+          await page.getByText('Limited to').first().waitFor()
+          await openAll(page)
+          await page.getByRole('button', { name: 'Block', exact: true }).click()
           await page.getByText('The block decides first').waitFor()
-          await page.getByText('Change it').click()
+          await openAll(page)
         },
       },
     ],
@@ -455,24 +461,34 @@ inChromium(() => {
     assert.equal(await field.isVisible(), true)
   })
 
-  test('Enter in a field of an action does what its button does, and nothing else, without JavaScript too', async (t) => {
+  test('a button of the menu takes reason and length, and Enter in a field none of the actions, without JavaScript too', async (t) => {
     const { url, app } = await start(t, { staff: ALICE, isEmpty: true })
     const { page } = await openPage(t, { javaScriptEnabled: false })
-    const effects = async () =>
-      (await app.smartRateLimit.client.rateLimitOverride.findMany()).map(({ effect, note }) => [effect, note])
-    for (const [label, text, effect, note] of [
-      ['Length of the block, such as 2h', '3h', 'deny', ''],
-      ['Why is it blocked?', 'scrapes', 'deny', 'scrapes'],
-      ['Rate for all paths together, such as 300/m', '7/m', '7/m', ''],
-      ['Why is it raised?', 'a customer', '2/m', 'a customer'],
-      ['Why is it exempt?', 'ours', 'allow', 'ours'],
+    const overrides = app.smartRateLimit.client.rateLimitOverride
+    const rate = page.getByLabel('Rate for all paths together, such as 300/m')
+    await page.goto(url(`client.html?client=${BAD_CLIENT}`))
+    await page.getByText('Actions').click()
+    for (const field of [page.getByLabel('another time'), page.getByLabel('Why?'), rate]) await field.press('Enter')
+    assert.equal(await overrides.count(), 0)
+    for (const [name, effect, until] of [
+      ['Block', 'deny', '2026-01-15T15:00'],
+      ['Set this rate', '7/m', '2026-01-15T15:00'],
+      ['Exempt from all limits', 'allow', '2026-01-15T15:00'],
+      ['Block ip:203.0.113.7 for 2 h', 'deny', '2026-01-15T14:00'],
     ] as const) {
       await page.goto(url(`client.html?client=${BAD_CLIENT}`))
-      await page.getByLabel(label).fill(text)
-      await page.getByLabel(label).press('Enter')
+      await page.getByText('Actions').click()
+      await page.getByLabel('another time').fill('3h')
+      await page.getByLabel('Why?').fill('scrapes')
+      await rate.fill('7/m')
+      await page.getByRole('button', { name, exact: true }).click()
       await page.getByRole('status').filter({ hasText: /until/ }).waitFor()
-      assert.deepEqual(await effects(), [[effect, note]], label)
-      await app.smartRateLimit.client.rateLimitOverride.deleteMany()
+      const [written] = await overrides.findMany()
+      assert.deepEqual(
+        [written?.effect, written?.note, written?.expiresAt?.toISOString().slice(0, 16)],
+        [effect, 'scrapes', until],
+      )
+      await overrides.deleteMany()
     }
   })
 

@@ -13,7 +13,7 @@ import { FormTokenError, fromDatabase } from './staff-errors.js'
 import { countRefusal } from './staff-limits.js'
 import { requireActor } from './staff-member.js'
 
-/** The field of a form that carries its token; see `client-actions.hbs`. */
+/** The field of a form that carries its token; see `client-quick.hbs`. */
 const TOKEN_FIELD = 'token'
 
 /** Room for the longest values of all fields of a form, whatever characters they have. */

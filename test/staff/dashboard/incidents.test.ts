@@ -102,7 +102,8 @@ forEachDatabase((provider) => {
       acted?.text ?? '',
       /3\d minutes before: 1,200 refused, 0 denied; 3\d minutes since: 5 refused, 79 denied\./,
     )
-    assert.doesNotMatch(acted?.html ?? '', /action="block"/)
+    assert.doesNotMatch(acted?.html ?? '', /name="for"/)
+    assert.match(acted?.html ?? '', /formaction="end">End the block</)
   })
 
   test('an incident that is ignored is no longer on top, for everybody, until it is watched again', async (t) => {
