@@ -81,7 +81,8 @@
     }
     for (const utc of page.querySelectorAll('.utc')) utc.remove()
     for (const zone of page.querySelectorAll('.zone')) {
-      zone.textContent = `. Times are in ${timeZone}; point at one to see it in UTC.`
+      zone.textContent = `Times are ${timeZone}`
+      zone.title = 'Point at a time to see it in UTC'
     }
   }
 

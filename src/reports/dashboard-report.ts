@@ -19,7 +19,6 @@ import { findFiltered } from './find-clients.js'
 import { conditionFor, duringPeriod, REFUSED_EVENTS } from './logged-events.js'
 import { type NearLimit, nearLimit } from './near-limit.js'
 import { type OverTime, readOverTime } from './over-time.js'
-import type { Period } from './period.js'
 import { type Offender, rankOffenders } from './ranking.js'
 import type { LogSnapshot, Report } from './report.js'
 import {
@@ -54,8 +53,8 @@ export interface DashboardReport extends Listing {
   readonly filter: ReportFilter
   readonly today: WindowSummary
   readonly window: WindowSummary
-  /** The 24 hours before `today`, and the days before `window`. */
-  readonly before: { readonly today: WindowSummary; readonly window: WindowSummary }
+  /** As long a time before `window`. */
+  readonly before: WindowSummary
   /** The clients over all rules, at most 20; empty where networks are listed. */
   readonly top_clients: readonly ListedClient[]
   /** The top networks, at most 20; empty where clients are listed. */
@@ -111,33 +110,20 @@ export function dashboardReport({
     const isByNetwork = listing.group === 'network'
     const { path, ...others } = filter
     // A window of one day is the present day's.
-    const unlessToday = async (period?: Period) => (window.days === TODAY.days ? undefined : summary(TODAY, period))
     // The list of clients comes first: its statements follow one another, and the others run meanwhile.
-    const [
-      top_clients,
-      top_networks,
-      anyPath,
-      beside,
-      today,
-      windowWasBefore,
-      todayWasBefore,
-      top_offenders,
-      over_time,
-      near_limit,
-      changes,
-    ] = await Promise.all([
-      isByNetwork ? [] : readListedClients(snapshot, window, filter, listing, MAX_ROWS),
-      isByNetwork ? readListedNetworks(snapshot, window, filter, listing, MAX_ROWS) : [],
-      readTraffic(snapshot, windowFor(window, nowMs), others),
-      readBeside(snapshot, windowFor(window, nowMs), filter),
-      unlessToday(),
-      summary(window, windowBefore(window, nowMs)),
-      unlessToday(windowBefore(TODAY, nowMs)),
-      hasOffenders ? readOffenders(snapshot, window, filter) : [],
-      readOverTime(snapshot, window, filter),
-      hasEnded(window, nowMs) ? undefined : nearLimit(filter)(snapshot),
-      readRecentChanges(snapshot, window),
-    ])
+    const [top_clients, top_networks, anyPath, beside, today, before, top_offenders, over_time, near_limit, changes] =
+      await Promise.all([
+        isByNetwork ? [] : readListedClients(snapshot, window, filter, listing, MAX_ROWS),
+        isByNetwork ? readListedNetworks(snapshot, window, filter, listing, MAX_ROWS) : [],
+        readTraffic(snapshot, windowFor(window, nowMs), others),
+        readBeside(snapshot, windowFor(window, nowMs), filter),
+        window.days === TODAY.days ? undefined : summary(TODAY),
+        summary(window, windowBefore(window, nowMs)),
+        hasOffenders ? readOffenders(snapshot, window, filter) : [],
+        readOverTime(snapshot, window, filter),
+        hasEnded(window, nowMs) ? undefined : nearLimit(filter)(snapshot),
+        readRecentChanges(snapshot, window),
+      ])
     // The lists may have thousands of rules, and of paths.
     const slices = new CooperativeYield()
     async function inSlice<Result>(work: () => Result): Promise<Result> {
@@ -174,7 +160,7 @@ export function dashboardReport({
       filter: input,
       today: today ?? sums,
       window: sums,
-      before: { today: todayWasBefore ?? windowWasBefore, window: windowWasBefore },
+      before,
       top_clients,
       top_networks,
       top_offenders,

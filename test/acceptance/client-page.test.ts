@@ -227,7 +227,10 @@ forEachDatabase((provider) => {
     const { log, request } = await start(t, provider)
     await log([by(BAD, { key: 'rule:login:203.0.113.66', ruleName: 'login' })])
     for (const path of ['', `offender.html?key=${BAD}`, `client.html?client=${BAD}`, 'search.html?q=nobody']) {
-      assert.match((await request(DASHBOARD + path)).text, /<form class="search" method="get" action="search\.html"/)
+      assert.match(
+        (await request(DASHBOARD + path)).text,
+        /<form class="shell-search" method="get" action="search\.html"/,
+      )
     }
     const { text } = await request(`${DASHBOARD}offender.html?key=rule:login:203.0.113.66`)
     const [, href = ''] = /href="(search\.html[^"]*)">All about this client/.exec(text) ?? []

@@ -39,11 +39,21 @@ forEachDatabase((provider) => {
   const section = (text: string, id: string) =>
     new RegExp(`aria-labelledby="${id}">(.*?)</section>`, 's').exec(text)?.[1] ?? ''
   const rowsOf = (text: string, id: string) =>
-    Array.from(section(text, id).matchAll(/<th scope="row"[^>]*>\s*<a class="code" href="([^"]*)" title="([^"]*)"/g))
+    Array.from(
+      section(text, id).matchAll(
+        /<th scope="row"[^>]*>\s*(?:<div class="who">\s*)?<a class="code" href="([^"]*)" title="([^"]*)"/g,
+      ),
+    )
   const namesOf = (text: string, id: string) => rowsOf(text, id).map(([, , name]) => name)
   const figures = (text: string) =>
     Object.fromEntries(
-      Array.from(text.matchAll(/<dt>([^<]*)<\/dt><dd[^>]*>([^<]*)<\/dd>/g), ([, label, value]) => [label, value]),
+      Array.from(
+        text.matchAll(/<dt>(.*?)<\/dt><dd>([^<]*?)(?: <span class="share">([^<]*)<\/span>)?<\/dd>/g),
+        (found) => {
+          const [, label = '', value, share] = found
+          return [label.replace(/<svg.*<\/svg>|<[^>]*>/g, ''), share === undefined ? value : `${value} (${share})`]
+        },
+      ),
     )
 
   test('clients are ranked over all rules; three of one network are one row, before a customer', async (t) => {
@@ -119,7 +129,7 @@ forEachDatabase((provider) => {
       '%00': '65',
     }
     for (const [key, total] of Object.entries(table)) {
-      assert.equal(figures(await page(`?days=1&key=${key}`)).Requests, total, key)
+      assert.equal(figures(await page(`?days=1&key=${key}`)).Requests ?? '0', total, key)
     }
     assert.equal(figures(await page('?days=1&key=203.0.113.10&path=/login')).Requests, '2')
   })
@@ -131,11 +141,12 @@ forEachDatabase((provider) => {
     const before = figures(await page('?days=1'))
     await logEvents(client, { ...its, denied: 30 })
     const text = await page('?days=1')
-    const { Requests, Denied, Refused: over, 'Refusal rate': rate, 'Would be refused': would } = figures(text)
+    const { Requests, Allowed, Refused: over, Denied, 'Would be refused': would } = figures(text)
 
-    assert.deepEqual([before['Refusal rate'], before.Denied], ['10.0%', '0'])
-    assert.deepEqual([Requests, over, would, Denied, rate], ['40', '1', '0', '30', '10.0%'])
-    assert.match(text, /<a class="series"[^>]*><svg[^>]*>.*?<\/svg>Denied <b>30<\/b>/)
+    assert.deepEqual([before.Refused, before.Denied], ['1 (10.0%)', undefined])
+    assert.deepEqual([Requests, Allowed, over, Denied, would], ['40', '9 (22.5%)', '1 (2.5%)', '30 (75.0%)', undefined])
+    assert.match(text, /<a class="series"[^>]*><svg[^>]*>.*?<\/svg>Denied</)
+    assert.match(section(text, 'paths'), /data-label="Rate">10\.0%</)
     assert.match(text, /aria-label="40 requests, 1 \(10\.0%\) of them refused, 30 denied\./)
     assert.match(text, /<rect class="part denied"/)
     assert.match(section(text, 'paths'), /data-label="Denied">30</)
@@ -210,9 +221,9 @@ forEachDatabase((provider) => {
 
     assert.equal(bars(await page('?minutes=15')), 16)
     assert.equal(bars(await page('?minutes=60&days=30')), 61)
-    assert.match(await page('?minutes=15'), /<h2>Last 15 minutes<\/h2>/)
+    assert.match(await page('?minutes=15'), /in the last 15 minutes\.<\/p>/)
     for (const minutes of ['7', '-15', '1e9', '15.5', 'abc', '', '%00']) {
-      assert.match(await page(`?minutes=${minutes}`), /<h2>Last 7 days<\/h2>/, minutes)
+      assert.match(await page(`?minutes=${minutes}`), /in the last 7 days\.<\/p>/, minutes)
     }
   })
 

@@ -410,11 +410,13 @@ inChromium(() => {
     const { page } = await openPage(t)
     await page.goto(url('?days=30'))
     const names: string[] = []
-    for (let presses = 0; presses < 40 && names.at(-1) !== 'rule'; presses++) {
+    for (let presses = 0; presses < 40 && names.at(-1) !== 'Filter'; presses++) {
       await page.keyboard.press('Tab')
       names.push(await focused(page))
     }
-    assert.equal(names.at(-1), 'rule')
+    await page.keyboard.press('Enter')
+    await page.keyboard.press('Tab')
+    assert.equal(await focused(page), 'rule')
     await page.keyboard.type('login')
     for (const name of ['path', 'method', 'key']) {
       await page.keyboard.press('Tab')
@@ -446,19 +448,26 @@ inChromium(() => {
     )
   })
 
-  test('on a phone the filter is folded, so that the figures come first; elsewhere it is open', async (t) => {
+  test('the filter is folded, opens over what is below, and shows what is filtered while it is closed', async (t) => {
     const { url } = await start(t)
-    const { page } = await openPage(t, { viewport: { width: 390, height: 844 } })
-    await page.goto(url('?path=/auth'))
-    const [field, figures] = [page.getByLabel('Path begins with'), page.getByRole('heading', { name: 'Last 7 days' })]
-    assert.equal(await field.isVisible(), false)
-    assert.ok(((await figures.boundingBox())?.y ?? 844) < 844)
-    await page.getByText('Filter', { exact: true }).first().click()
-    assert.equal(await field.inputValue(), '/auth')
-    assert.equal(await field.isVisible(), true)
-    await page.setViewportSize(DESK.viewport)
-    await page.goto(url(''))
-    assert.equal(await field.isVisible(), true)
+    const { page } = await openPage(t)
+    for (const { viewport } of [PHONE, DESK]) {
+      await page.setViewportSize(viewport)
+      await page.goto(url('?path=/auth'))
+      const [field, chart] = [page.getByLabel('Path begins with'), page.locator('svg.chart')]
+      const before = await chart.boundingBox()
+      assert.ok((before?.y ?? Number.NaN) < viewport.height)
+      assert.equal(await field.isVisible(), false)
+      await page.getByRole('link', { name: 'Remove the filter Path begins with /auth' }).waitFor()
+      await page.getByText('Filter', { exact: true }).first().click()
+      assert.equal(await field.inputValue(), '/auth')
+      assert.equal(await field.isVisible(), true)
+      assert.deepEqual(await chart.boundingBox(), before)
+      assert.deepEqual(await findFaults(page), [])
+      // One fold closes the other.
+      await page.getByText('Choose a time').click()
+      assert.equal(await field.isVisible(), false)
+    }
   })
 
   test('a button of the menu takes reason and length, and Enter in a field none of the actions, without JavaScript too', async (t) => {
@@ -531,7 +540,7 @@ inChromium(() => {
 
     await page.goto(url(offenderHref(BAD, { days: 30 }, { path: '/auth' })))
     await page.getByRole('heading', { name: BAD }).waitFor()
-    await page.getByRole('button', { name: '24 hours' }).click()
+    await page.getByRole('button', { name: '24 h' }).click()
     await page.getByRole('link', { name: 'Back to the dashboard' }).click()
     assert.deepEqual(
       [...new URL(page.url()).searchParams],

@@ -26,8 +26,9 @@ inChromium(() => {
     await page.goto(`${url}?minutes=15`)
     await page.getByText('Live', { exact: true }).waitFor()
     await page.getByText('The same as a table').click()
+    await page.getByText('Filter', { exact: true }).first().click()
     await page.getByLabel('Path begins with').fill('/half-typ')
-    await page.getByRole('link', { name: OFFENDER.key }).focus()
+    await page.getByRole('link', { name: OFFENDER.key }).last().focus()
 
     await logEvents(client, { ...OFFENDER, blocked: 990 })
     await logEvents(client, { ...OFFENDER, denied: 3 })
@@ -57,7 +58,7 @@ inChromium(() => {
     await page.getByRole('group', { name: /^69 requests/ }).waitFor()
 
     const clients = page.getByRole('region', { name: 'Clients' })
-    assert.deepEqual(await clients.getByRole('rowheader').locator('> a').allTextContents(), [
+    assert.deepEqual(await clients.getByRole('rowheader').locator('.who > a').allTextContents(), [
       OFFENDER.key,
       'ip:192.0.2.0/24',
     ])
@@ -98,8 +99,7 @@ inChromium(() => {
     const { page, complaints } = await openClockedPage(t)
     await page.clock.install()
     await page.goto(`${origin}${DASHBOARD}client.html?client=${OFFENDER.client}`)
-    await page.getByRole('button', { name: '15 minutes' }).first().waitFor()
-    await page.getByRole('group', { name: 'Window' }).getByRole('button', { name: '15 minutes' }).click()
+    await page.getByRole('group', { name: 'Window' }).getByRole('button', { name: '15 min' }).click()
     await page.waitForURL(/minutes=15/)
     await page.getByText('Live', { exact: true }).waitFor()
     const later = async () => {

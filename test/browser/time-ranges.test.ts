@@ -64,7 +64,7 @@ inChromium(() => {
     await page.waitForURL(/T16/)
     assert.deepEqual(rangeOf(page), ['2026-01-14T15:00Z', '2026-01-14T16:00Z'])
     await page.getByRole('link', { name: 'Last 7 days' }).click()
-    await page.getByRole('heading', { name: 'Last 7 days' }).waitFor()
+    await page.getByText('in the last 7 days').first().waitFor()
     assert.deepEqual(complaints, [])
   })
 

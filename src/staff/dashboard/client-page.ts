@@ -11,8 +11,9 @@ import { type Offer, overridableParts, overrideClientFor } from './client-offer.
 import { type ClientReport, changesOf, overridesInForce, usedNow } from './client-state.js'
 import { foundClients } from './client-views.js'
 import { eventRow } from './event-row.js'
-import { formatCount, formatRate, formatTime, offeredWindows, toMoment, visible, windowName } from './format.js'
-import { clientFields, clientHref, dashboardHref, eventsHref, following, overridesHref, type Series } from './links.js'
+import { figures } from './figures.js'
+import { formatCount, formatTime, offeredWindows, toMoment, visible, windowName } from './format.js'
+import { clientFields, clientHref, dashboardHref, eventsHref, following, overridesHref } from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
 import { firstWords } from './override-words.js'
 import type { ClientView } from './requested-view.js'
@@ -90,7 +91,10 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
       history: changesOf(detail),
       has_traffic,
       would_be: detail.would_be > 0,
-      figures: figures(detail, logsOnlyBlocked(log), (series) => toggleSeries(parts.view, series, hrefFor)),
+      figures: figures(toOutcomes(detail), {
+        onlyBlocked: logsOnlyBlocked(log),
+        toggle: (series) => toggleSeries(parts.view, series, hrefFor),
+      }),
       first_seen: seenAt(detail.first_seen),
       last_seen: seenAt(detail.last_seen),
       chart: drawClientChart(detail, {
@@ -121,29 +125,6 @@ const WINDOW_NAMES = ['days', 'minutes', 'since', 'until']
 function latestTitle(count: number, onlyRefused = false): string {
   const refused = onlyRefused ? 'refused ' : ''
   return count === 1 ? `Latest ${refused}request` : `Latest ${count} ${refused}requests`
-}
-
-function figures(
-  detail: ClientDetail,
-  onlyBlocked: boolean,
-  toggle: (series: Series) => ReturnType<typeof toggleSeries>,
-) {
-  const { requests, over_limit, would_be, denied } = detail
-  const counts = toOutcomes(detail)
-  const figure = (label: string, count: number, outcome?: string, series?: Series) => ({
-    label,
-    value: formatCount(count),
-    share: outcome === undefined || onlyBlocked || requests === 0 ? '' : formatRate(count / requests),
-    outcome,
-    ...(series && toggle(series)),
-  })
-  return [
-    figure('Requests', requests),
-    ...(onlyBlocked ? [] : [figure('Allowed', counts.allowed, 'allowed', 'allowed')]),
-    figure('Refused', over_limit, 'refused', 'over_limit'),
-    figure('Would be refused', would_be, 'would-be-refused', 'would_be'),
-    figure('Denied', denied, 'denied', 'denied'),
-  ]
 }
 
 function policies(

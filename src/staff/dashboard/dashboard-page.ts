@@ -1,24 +1,26 @@
 import { allRequests } from '../../reports/breakdown.js'
 import type { DashboardReport } from '../../reports/dashboard-report.js'
-import { isFiltering, type ReportFilter } from '../../reports/filter.js'
+import { isFiltering } from '../../reports/filter.js'
 import { type NearLimit, NOW_MS } from '../../reports/near-limit.js'
-import { hasEnded, type ReportWindow } from '../../reports/report-window.js'
+import { hasEnded } from '../../reports/report-window.js'
 import { changeViews, effectViews } from './change-views.js'
 import { drawChart } from './chart.js'
 import type { QuickActionsFor } from './client-menu.js'
 import { clientList } from './client-views.js'
+import { figures } from './figures.js'
+import { filterForm } from './filter-form.js'
 import {
   formatBar,
   formatCount,
-  formatRate,
+  formatWindowBefore,
   type Moment,
   offeredWindows,
   toMoment,
   visible,
-  windowFields,
   windowName,
 } from './format.js'
 import type { incidentViews } from './incidents/incident-views.js'
+import { dashboardLead } from './lead.js'
 import {
   type Back,
   backTo,
@@ -27,12 +29,10 @@ import {
   dashboardHref,
   type EventsFilter,
   eventsHref,
-  type FilterName,
   filterEntries,
   following,
   offenderHref,
   offendersCsvHref,
-  ruleFormHref,
   type Series,
   type View,
   viewEntries,
@@ -40,8 +40,6 @@ import {
 import { type LogState, logHealth, logNotices, logsOnlyBlocked } from './log-state.js'
 import type { RequestedView } from './requested-view.js'
 import { shareRows } from './shares.js'
-import type { Outcome } from './stack.js'
-import { summary } from './summary.js'
 import { refusedChoices, shownSeries, timeSelector, toggleSeries } from './time-selector.js'
 
 /** The content of a page, and where it leads. */
@@ -69,7 +67,7 @@ export function dashboardContext(
   log: LogState,
   nowMs: number,
 ) {
-  const { filter, today, before } = report
+  const { filter } = report
   const { window } = view
   const hrefFor = (changed: Partial<View>) => dashboardHref(changed.window ?? window, filter, { ...view, ...changed })
   const ended = hasEnded(window, nowMs)
@@ -94,12 +92,8 @@ export function dashboardContext(
       rates: !onlyBlocked,
       has_traffic: hasTraffic,
       nothing: hasTraffic ? undefined : nothing(report, log),
-      summaries: [
-        ...(window.since !== undefined || window.days === 1
-          ? []
-          : [summary(today, { window: { days: 1 }, before: before.today, onlyBlocked })]),
-        summary(report.window, { window, before: before.window, onlyBlocked }),
-      ],
+      lead: dashboardLead(report, view, { incidents: incidents.listed, onlyBlocked, nowMs }),
+      ...numbers(report, view, onlyBlocked, (series) => toggleSeries(view, series, hrefFor)),
       chart: drawChart(report.over_time, {
         rates: !onlyBlocked,
         changes,
@@ -116,7 +110,6 @@ export function dashboardContext(
         name: visible(name),
         href: clientHref(name, window, back),
       })),
-      outcomes: outcomes(report, onlyBlocked, (series) => toggleSeries(view, series, hrefFor)),
       list: clientList(report, view, quickActions, hasNetworks),
       ...tables(report, view),
       would_block: report.outcomes.would_block > 0,
@@ -136,26 +129,22 @@ function eventsFilter({ filter: { key, ...others }, onlyRefused }: View): Events
   return { client: key, ...others, outcome: onlyRefused ? 'refused' : undefined }
 }
 
-/** Returns the outcomes of the requests, for the legend of the chart. */
-function outcomes(
-  { outcomes: { allowed, would_block, blocked, denied }, window }: DashboardReport,
+/** Returns the numbers above the chart, and what they are compared with. */
+function numbers(
+  { outcomes, before }: DashboardReport,
+  { window }: View,
   onlyBlocked: boolean,
   toggle: (series: Series) => ReturnType<typeof toggleSeries>,
 ) {
-  const all = allRequests(window)
-  const entry = (outcome: Outcome, series: Series, text: string, count: number) => ({
-    outcome,
-    text,
-    count: formatCount(count),
-    share: onlyBlocked ? '' : formatRate(count / all),
-    ...toggle(series),
-  })
-  const refused = [
-    entry('refused', 'over_limit', 'Refused', blocked),
-    entry('would-be-refused', 'would_be', 'Would be refused', would_block),
-    entry('denied', 'denied', 'Denied', denied),
-  ]
-  return onlyBlocked && allowed === 0 ? refused : [...refused, entry('allowed', 'allowed', 'Allowed', allowed)]
+  const now = { ...outcomes, refused: outcomes.blocked, 'would-be-refused': outcomes.would_block }
+  const then = {
+    ...before,
+    refused: before.blocked,
+    'would-be-refused': before.would_block,
+    allowed: before.allowed - before.would_block,
+  }
+  const compared = allRequests(before) === 0 ? '' : `Compared with the ${formatWindowBefore(window)}`
+  return { figures: figures(now, { before: then, onlyBlocked, toggle }), compared }
 }
 
 function tables({ by_rule, by_path, by_method, filter, rule_effects }: DashboardReport, view: View) {
@@ -220,52 +209,4 @@ function nearLimitView({ clients, since_ms, requests }: NearLimit, { window, fil
 function timeOfDay(ms: number): Moment {
   const { iso, time } = toMoment(ms)
   return { iso, time: time.slice('2026-01-15 '.length) }
-}
-
-const CHIP_TEXTS: Readonly<Record<FilterName, string>> = {
-  rule: 'Rule',
-  path: 'Path begins with',
-  method: 'Method',
-  key: 'Client',
-}
-
-/** An active filter, with the address of the page without it. */
-interface Chip {
-  readonly text: string
-  readonly value: string
-  readonly href: string
-}
-
-/**
- * Returns the filled-in filter form of the dashboard. Fields hold unescaped values: they are sent back unchanged.
- *
- * @param mayMakeRules whether who sees it may make a rule of it
- */
-function filterForm({ by_rule, by_path, by_method }: DashboardReport, view: View, mayMakeRules: boolean) {
-  const { window, filter } = view
-  const names = ({ shares }: DashboardReport['by_rule']) => shares.map(({ name }) => name).filter((name) => name !== '')
-  return {
-    ...filter,
-    kept: [...windowFields(window), ...viewEntries(view)].map(([name, value]) => ({ name, value })),
-    rules: names(by_rule),
-    paths: names(by_path),
-    methods: names(by_method),
-    chips: filterEntries(filter).map(([name, value]): Chip => {
-      return {
-        text: CHIP_TEXTS[name],
-        value: visible(value),
-        href: dashboardHref(window, { ...filter, [name]: undefined }, view),
-      }
-    }),
-    clear_href: dashboardHref(window, {}, view),
-    rule_form: mayMakeRules ? ruleForm(window, filter) : undefined,
-  }
-}
-
-/** Returns the link to the form of a rule for the filtered requests; undefined where no rule can select them. */
-function ruleForm(window: ReportWindow, filter: ReportFilter) {
-  const { rule, path, method } = filter
-  if (path === undefined && method === undefined && !rule) return undefined
-  const requests = [method, path].flatMap((part) => (part === undefined ? [] : [visible(part)])).join(' ')
-  return { text: requests === '' ? 'Edit this rule' : `New rule for ${requests}`, href: ruleFormHref(window, filter) }
 }

@@ -71,7 +71,7 @@ export function offeredWindows(window: ReportWindow, shortest: 'minutes' | 'days
   const offered = [...new Set([...short, ...OFFERED_DAYS, ...selected])].toSorted((a, b) => a - b)
   return offered.map((days) => {
     const [name, value] = daysField(days)
-    return { name, value, days, label: duration(days), selected: days === window.days }
+    return { name, value, days, label: shortDuration(days), selected: days === window.days }
   })
 }
 
@@ -93,6 +93,13 @@ export function formatWindowBefore(window: ReportWindow): string {
 
 function lengthName(days: number): string {
   return duration(days).replace(/^1 /, '')
+}
+
+/** Formats a length of time for a button: `15 min`, `1 h`, `24 h`, `7 days`. */
+function shortDuration(days: number): string {
+  return duration(days)
+    .replace(/ minutes?$/, ' min')
+    .replace(/ hours?$/, ' h')
 }
 
 /** Formats a length of time: `1 minute`, `15 minutes`, `1 hour`, `24 hours`, `7 days`. */

@@ -42,6 +42,7 @@ export function logHealth({ stats: { written, dropped, buffered, spooled, lastEr
     spooled: spooled === 0 ? undefined : formatCount(spooled),
     dropped: formatCount(dropped),
     has_dropped: dropped > 0,
+    needs_attention: dropped > 0 || spooled > 0 || lastError !== null,
     last_error: lastError === null ? undefined : visible(lastError),
   }
 }

@@ -1,6 +1,7 @@
 import type { KeyDetail } from '../../reports/offender-detail.js'
 import type { RecentEvent } from '../../reports/recent-events.js'
-import { formatBar, formatCount, offeredWindows, toMoment, visible, windowName } from './format.js'
+import { figures, type OutcomeCounts } from './figures.js'
+import { formatBar, formatCount, offeredWindows, toMoment, visible, windowName, windowTitle } from './format.js'
 import {
   type Back,
   clientHref,
@@ -14,7 +15,6 @@ import {
 } from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
 import type { RequestedWindow } from './requested-view.js'
-import { summary } from './summary.js'
 import { timeSelector } from './time-selector.js'
 
 /** The links of the page of a key. */
@@ -58,7 +58,8 @@ export function offenderContext(
       kept: offenderFields(key, back).map(([name, value]) => ({ name, value })),
       notices: logNotices(log, detail.total > 0),
       is_logging: log.switches.enabled && log.switches.logEvents !== false,
-      summaries: [summary(detail, { window, onlyBlocked: logsOnlyBlocked(log) })],
+      window_title: windowTitle(window),
+      figures: figures(outcomesOf(detail, logsOnlyBlocked(log)), { onlyBlocked: logsOnlyBlocked(log) }),
       has_traffic: detail.total > 0,
       first_seen: detail.first_seen === null ? null : toMoment(Date.parse(detail.first_seen)),
       last_seen: detail.last_seen === null ? null : toMoment(Date.parse(detail.last_seen)),
@@ -89,6 +90,12 @@ export function offenderContext(
       now: toMoment(nowMs),
     },
   }
+}
+
+/** A log of refusals alone has what was let through only where a limit does not block. */
+function outcomesOf({ allowed, blocked }: KeyDetail, onlyBlocked: boolean): OutcomeCounts {
+  const [within, over] = onlyBlocked ? [0, allowed] : [allowed, 0]
+  return { allowed: within, refused: blocked, 'would-be-refused': over, denied: 0 }
 }
 
 /** Returns a decision's text, and its class in the style sheet as `decision`. */

@@ -57,6 +57,7 @@ function navigationAt({ mounts, clock }: Internals, mount: string, canSignOut: b
         href: kept === undefined || !href.startsWith('./') ? href : keptHref(href, kept),
         current: href === present || href === `./${present}`,
       })),
+      search: 'search.html',
       ...(kept !== undefined && { kept: keptFields(kept) }),
       ...(canSignOut && { sign_out: 'sign-out' }),
     }

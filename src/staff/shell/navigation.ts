@@ -13,7 +13,7 @@ export interface Navigation {
   readonly links: readonly NavigationLink[]
   /** The window and the filter of a page of the dashboard, as the hidden fields of its forms. */
   readonly kept?: readonly { readonly name: string; readonly value: string }[]
-  /** The page that finds a client, for pages that have no search of their own. */
+  /** The page that finds a client; absent where there is no dashboard. */
   readonly search?: string | undefined
   /** The name of the signed-in account; empty where the host has its own sign-in. */
   readonly account?: string

@@ -28,7 +28,10 @@ async function startWithTraffic(t: TestContext, plugin: RateLimitOptions = {}) {
 /** The texts of the first column of a table, by the id of its heading. */
 function namesIn(text: string, id: string): string[] {
   const [, section = ''] = new RegExp(`aria-labelledby="${id}">(.*?)</section>`, 's').exec(text) ?? []
-  return Array.from(section.matchAll(/<th scope="row"[^>]*>\s*<[^>]+>(?:<bdi>)?([^<]*)/g), ([, name = '']) => name)
+  return Array.from(
+    section.matchAll(/<th scope="row"[^>]*>\s*(?:<div class="who">\s*)?<[^>]+>(?:<bdi>)?([^<]*)/g),
+    ([, name = '']) => name,
+  )
 }
 
 test('the tables are by rule, path and method, and each name leads to the page filtered by it', async (t) => {
@@ -73,7 +76,7 @@ test('a filter holds for everything on the page, is kept by its links, and can b
 
 test('a filter is trimmed, cut to what the log can hold, and the last one when repeated; blanks are none', async (t) => {
   const { page } = await startWithTraffic(t)
-  const totals = async (query: string) => /<dt>Requests<\/dt><dd>(\d+)</.exec(await page(query))?.[1]
+  const totals = async (query: string) => /<dt>Requests<\/dt><dd>(\d+)</.exec(await page(query))?.[1] ?? '0'
   const table: Record<string, string> = {
     'rule=%20login%20': '5',
     'rule=': '7',

@@ -92,7 +92,7 @@ for (const { name, fastify = {}, before, prefix = '/ops' } of HOSTS) {
 
     const page = await request(`${dashboard}/?days=30`, { headers })
     assert.equal(page.status, 200)
-    assert.match(page.text, /<title>Rate limits<\/title>[\s\S]*Last 30 days/)
+    assert.match(page.text, /<title>Rate limits<\/title>[\s\S]*in the last 30 days/)
     const redirected = await request(`${dashboard}?days=30`, { headers })
     assert.deepEqual([redirected.status, redirected.headers.location], [302, 'dashboard/?days=30'])
     for (const path of ['offender/?key=a', 'offender?key=a']) {

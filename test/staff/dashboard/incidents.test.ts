@@ -70,7 +70,7 @@ forEachDatabase((provider) => {
     const since = new Date(Math.floor(startMs / MINUTE_MS) * MINUTE_MS).toISOString().slice(11, 16)
     assert.match(
       row?.text ?? '',
-      new RegExp(`203\\.0\\.113\\.0/24 , since ${since} UTC , /search , 1,200 refused , 2 clients`),
+      new RegExp(`203\\.0\\.113\\.0/24 , since ${since} UTC , 1,200 refused , 2 clients , /search`),
     )
     assert.match(row?.html ?? '', /action="block".*name="client" value="ip:203\.0\.113\.0\/24"/s)
     assert.match(row?.html ?? '', /href="rule-form\.html\?[^"]*path&#x3D;%2Fsearch[^"]*">Make a rule|>Make a rule/)

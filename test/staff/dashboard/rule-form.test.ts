@@ -216,7 +216,7 @@ forEachDatabase((provider) => {
     assert.equal(rule.rate, '5/m')
     // A name that is wrong, or taken, is of the rule that is open all the same.
     const wrong = await submit('rule.html?named=sign-in', { name: 'default' })
-    assert.match(wrong.text, /<h1 class="key"><bdi>sign-in<\/bdi>/)
+    assert.match(wrong.text, /<h1><bdi>sign-in<\/bdi>/)
     assert.match(wrong.text, /renamed rule login to sign-in/)
     assert.doesNotMatch((await get('rule.html')).text, /id="history"/)
   })

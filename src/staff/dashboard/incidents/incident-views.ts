@@ -7,6 +7,7 @@ import type { IncidentStory } from '../../../reports/incidents/incidents.js'
 import type { QuickActions, QuickActionsFor } from '../client-menu.js'
 import { raiseFormHref, twice } from '../client-offer.js'
 import { formatCount, spanWords, toMoment, visible } from '../format.js'
+import type { OngoingCause } from '../lead.js'
 import { backTo, clientHref, keptFields, ruleFormHref, ruleHref, type View } from '../links.js'
 import type { RulePageLinks } from '../rules/rule-links.js'
 
@@ -28,8 +29,12 @@ const MAX_PATHS = 2
 /** Returns incidents for the page; those that somebody ignores are listed apart. */
 export function incidentViews(stories: readonly IncidentStory[], view: View, rights: IncidentRights) {
   const shown = stories.map((story) => incidentView(story, view, rights))
-  const [ignored, listed] = [true, false].map((wanted) => shown.filter(({ is_ignored }) => is_ignored === wanted))
-  return { listed, ignored, token: rights.token, kept: keptFields({ window: view.window, back: backTo(view) }) }
+  return {
+    listed: shown.filter(({ is_ignored }) => !is_ignored),
+    ignored: shown.filter(({ is_ignored }) => is_ignored),
+    token: rights.token,
+    kept: keptFields({ window: view.window, back: backTo(view) }),
+  }
 }
 
 function incidentView(story: IncidentStory, view: View, rights: IncidentRights) {
@@ -44,11 +49,15 @@ function incidentView(story: IncidentStory, view: View, rights: IncidentRights) 
   // Nothing can be done about what is over, but a rule for the next time.
   const quick = client === undefined || isOver ? undefined : rights.quickActions(client)
   const mayAct = rights.token !== undefined && !isOver
+  const fromMs = Date.parse(from)
+  const cause: OngoingCause | undefined =
+    client === undefined || isOver ? undefined : { name: visible(scope), href: page, refused, fromMs }
+  const rule_href = rights.mayMakeRules && path !== undefined ? ruleFormHref(view.window, { path }) : undefined
   return {
     id,
     name: policy === undefined ? visible(scope) : `Policy ${visible(policy)}`,
     href: page ?? rulePage,
-    since: shortMoment(Date.parse(from), rights.readAtMs),
+    since: shortMoment(fromMs, rights.readAtMs),
     paths: pathWords(paths),
     policies: policies.map(visible).join(', '),
     refused: `${formatCount(refused)} refused`,
@@ -62,10 +71,12 @@ function incidentView(story: IncidentStory, view: View, rights: IncidentRights) 
     action: action && { words: actionWords(action), ...shortMoment(action.at_ms, rights.readAtMs) },
     proof: proofWords(story),
     quick,
+    cause,
     is_network: scope.includes('/') && policy === undefined,
     raise_href: mayAct && client !== undefined && raiseHref(client, story, quick, rights, view),
     limit_href: rights.mayMakeRules && policy !== undefined && rulePage && !isOver && limitHref(policy, rights),
-    rule_href: rights.mayMakeRules && path !== undefined ? ruleFormHref(view.window, { path }) : undefined,
+    rule_href,
+    has_more: mayAct || rule_href !== undefined,
   }
 }
 

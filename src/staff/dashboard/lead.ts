@@ -1,0 +1,161 @@
+/** The sentence that leads the dashboard: what causes the refusals of its window. */
+
+import { isNetwork } from '../../clients/client-networks.js'
+import { HOUR_MS } from '../../ground/time/clock.js'
+import { allRequests } from '../../reports/breakdown.js'
+import type { DashboardReport } from '../../reports/dashboard-report.js'
+import { isFiltering } from '../../reports/filter.js'
+import { hasEnded, windowFor } from '../../reports/report-window.js'
+import { formatCount, formatRequests, visible, windowName } from './format.js'
+import { backTo, clientHref, dashboardHref, type View } from './links.js'
+import { groupNeighbours } from './neighbours.js'
+
+/** A client, a network or a rule, with the number of its requests that were refused. */
+export interface Cause {
+  /** The words before the name, such as `Rule `. */
+  readonly before?: string
+  readonly name: string
+  readonly href?: string | undefined
+  readonly refused: number
+  /** Whether the sentence is about several. */
+  readonly isPlural?: boolean
+}
+
+interface LeadCounts {
+  readonly requests: number
+  readonly blocked: number
+  readonly would_block: number
+  readonly denied: number
+}
+
+interface LeadOptions {
+  /** The causes by whom was refused; the first one goes before another with as many refusals. */
+  readonly clients: readonly Cause[]
+  /** The causes by what refused. */
+  readonly rules: readonly Cause[]
+  /** The name of the window, such as `last 24 hours`. */
+  readonly window: string
+  readonly isFiltered: boolean
+  /** Whether the log holds refusals only: the number of all requests is then unknown. */
+  readonly onlyBlocked: boolean
+}
+
+/** The parts of the sentence, for `dashboard.hbs`. */
+export interface Lead {
+  readonly before: string
+  /** Empty where nothing stands out. */
+  readonly name: string
+  readonly href: string | undefined
+  readonly text: string
+}
+
+/** The least share of all refusals that a cause leads with: a smaller one is one of many. */
+const LEADING_SHARE = 0.25
+
+/** Returns the sentence; undefined where there were no requests. */
+export function leadSentence(counts: LeadCounts, options: LeadOptions): Lead | undefined {
+  if (counts.requests === 0) return undefined
+  if (counts.blocked === 0) return sentence(nothingRefused(counts, options))
+  const [client, rule] = [largest(options.clients), largest(options.rules)]
+  const least = LEADING_SHARE * counts.blocked
+  const cause = [client, rule].find((each) => each !== undefined && each.refused >= least)
+  if (cause === undefined) return sentence(someRefused(counts, options))
+  const { before = '', name, href, refused, isPlural = false } = cause
+  const share = refused >= counts.blocked ? 'all' : `${Math.floor((100 * refused) / counts.blocked)}%`
+  const refusals = options.isFiltered ? 'refusals that pass the filter' : 'refusals'
+  const text = ` ${isPlural ? 'cause' : 'causes'} ${share} of the ${refusals} in the ${options.window}.`
+  return { before, name, href, text }
+}
+
+function largest(causes: readonly Cause[]): Cause | undefined {
+  return causes.reduce<Cause | undefined>(
+    (most, cause) => (cause.refused > (most?.refused ?? 0) ? cause : most),
+    undefined,
+  )
+}
+
+function sentence(text: string): Lead {
+  return { before: '', name: '', href: undefined, text }
+}
+
+function nothingRefused({ would_block, denied }: LeadCounts, { window, isFiltered }: LeadOptions): string {
+  const others = [
+    ...(would_block === 0 ? [] : [`${formatCount(would_block)} would have been`]),
+    ...(denied === 0 ? [] : [`${formatCount(denied)} ${denied === 1 ? 'was' : 'were'} denied`]),
+  ]
+  const request = isFiltered ? 'No request that passes the filter' : 'No request'
+  const none = `${request} was refused in the ${window}`
+  return others.length === 0 ? `${none}.` : `${none}; ${others.join(', ')}.`
+}
+
+function someRefused({ requests, blocked }: LeadCounts, { window, isFiltered, onlyBlocked }: LeadOptions): string {
+  const all = isFiltered ? ' that pass the filter' : ''
+  const verb = blocked === 1 ? 'was' : 'were'
+  return onlyBlocked
+    ? `${formatRequests(blocked)}${all} ${verb} refused in the ${window}.`
+    : `${formatCount(blocked)} of ${formatRequests(requests)}${all} ${verb} refused in the ${window}.`
+}
+
+/** An incident of a client or a network that goes on. */
+export interface OngoingCause extends Cause {
+  /** The beginning of the incident. */
+  readonly fromMs: number
+}
+
+interface LeadSources {
+  readonly incidents: readonly { readonly cause: OngoingCause | undefined }[]
+  readonly onlyBlocked: boolean
+  readonly nowMs: number
+}
+
+/** Returns the sentence of a dashboard. Its causes are rows that the page shows, so that it counts nothing again. */
+export function dashboardLead(
+  report: DashboardReport,
+  view: View,
+  { incidents, onlyBlocked, nowMs }: LeadSources,
+): Lead | undefined {
+  const { outcomes, filter, by_rule } = report
+  const { window } = view
+  const isFiltered = isFiltering(filter)
+  const { startMs } = windowFor(window, nowMs)
+  const ongoing = isFiltered || hasEnded(window, nowMs) ? [] : incidents.flatMap(({ cause }) => cause ?? [])
+  return leadSentence(
+    { ...outcomes, requests: allRequests(report.window) },
+    {
+      // The refusals of an incident are those of whole hours.
+      clients: [
+        ...ongoing.filter(({ fromMs }) => Math.floor(fromMs / HOUR_MS) * HOUR_MS >= startMs),
+        ...(filter.key === undefined ? clientCauses(report, view) : []),
+      ],
+      rules: by_rule.shares.map(({ name, blocked }) =>
+        name === ''
+          ? { name: 'Limits of the code', refused: blocked, isPlural: true }
+          : {
+              before: 'Rule ',
+              name: visible(name),
+              href: dashboardHref(window, { ...filter, rule: name }, view),
+              refused: blocked,
+            },
+      ),
+      window: windowName(window),
+      isFiltered,
+      onlyBlocked,
+    },
+  )
+}
+
+function clientCauses({ top_clients, top_networks, by }: DashboardReport, view: View): Cause[] {
+  const cause = (client: string, refused: number): Cause => ({
+    name: visible(isNetwork(client) ? client.replace(/^ip:/, '') : client),
+    href: clientHref(client, view.window, backTo(view)),
+    refused,
+  })
+  return [
+    ...top_networks.map(({ network, over_limit }) => cause(network, over_limit)),
+    ...groupNeighbours(top_clients, by).map(({ name, over_limit, members }) => ({
+      ...cause(name, over_limit),
+      // Of a large network only some clients are listed.
+      ...(members.length > 0 && { before: `${formatCount(members.length)} clients of `, isPlural: true }),
+    })),
+  ]
+}
