@@ -37,7 +37,7 @@ inChromium(() => {
     const lead = page.locator('.lead')
     assert.match(
       (await lead.textContent()) ?? '',
-      /^12 clients of 203\.0\.113\.0\/24 cause \d+% of the refusals in the /,
+      /^203\.0\.113\.0\/24 causes \d+% of the refusals in the last 7 days\.$/,
     )
     assert.equal(await page.getByRole('region', { name: 'Incidents' }).getByRole('listitem').count(), 4)
     const ends = [
