@@ -26,7 +26,7 @@ inChromium(() => {
     await page.goto(`${url}?minutes=15`)
     await page.getByText('Live', { exact: true }).waitFor()
     await page.getByText('The same as a table').click()
-    await page.getByText('Filter', { exact: true }).first().click()
+    await page.locator('.filter > summary').click()
     await page.getByLabel('Path begins with').fill('/half-typ')
     await page.getByRole('link', { name: OFFENDER.key }).last().focus()
 
