@@ -45,10 +45,11 @@ export function asPeek(hook: HookDependencies, note: (decision: Decision) => voi
   }
   return {
     ...hook,
-    check: (check, nowMs, waitedMs) => noted(hook.check(check, nowMs, waitedMs)),
+    check: (check, nowMs, waitedMs, leads) => noted(hook.check(check, nowMs, waitedMs, leads)),
     checkLeased: (check, nowMs, waitedMs) => noted(hook.checkLeased(check, nowMs, waitedMs)),
-    checkAhead: (check, nowMs, waitedMs) => noted(hook.check(check, nowMs, waitedMs)),
-    takePermits: (checked) => noted(hook.takePermits(checked)),
+    checkAhead: (check, nowMs, waitedMs, leads) => noted(hook.check(check, nowMs, waitedMs, leads)),
+    countsAtOnce: true,
+    takePermits: (checked, check, leads) => noted(hook.takePermits(checked, check, leads)),
   }
 }
 

@@ -11,8 +11,8 @@ import { limitForCeiling } from './policy-limits.js'
 export interface Ceiling {
   readonly limit: Limit
   standing(address: ClientAddress): Standing
-  /** Checks in the same round trip as the check after it. */
-  check(check: Check, nowMs: number, waitedMs: number): Decision | Promise<Decision>
+  /** Checks in the same round trip as the checks that follow, of which there are so many. */
+  check(check: Check, nowMs: number, waitedMs: number, leads: number): Decision | Promise<Decision>
   /** Decides a check of the other limit where that takes no new counter; otherwise returns undefined. */
   decideLocally(check: Check, nowMs: number): Decision | undefined
 }
@@ -37,22 +37,23 @@ export function isRefusing(ceiling: Ceiling, { address, nowMs }: CheckedRequest)
  * Counts a request against the ceiling, checks it, and returns the decision that holds. Once it is known that the ceiling
  * refuses an address, the store is asked for no other limit: a client that makes up keys would have a counter for each.
  *
- * @param check asks the limit that decides
+ * @param check asks the limits that decide
+ * @param decideLocally decides by them where that takes no new counter; otherwise returns undefined
  */
 export function checkUnderCeiling<Dependencies>(
   dependencies: Dependencies,
   checked: CheckedRequest,
   ceiling: Ceiling,
   check: (dependencies: Dependencies, checked: CheckedRequest) => Decision | Promise<Decision>,
+  decideLocally: (dependencies: Dependencies, checked: CheckedRequest) => Decision | undefined,
 ): Decision | Promise<Decision> {
   const { address, cost, nowMs, waitedMs, limit } = checked
   const standing = ceiling.standing(address)
   const ceilingCheck = { key: standing.client.counter, policy: ceiling.limit.policy, cost: Math.min(1, cost) }
-  const ofAddress = ceiling.check(ceilingCheck, nowMs, waitedMs)
+  const ofAddress = ceiling.check(ceilingCheck, nowMs, waitedMs, checked.applied?.length ?? 1)
   const isRefused = !(ofAddress instanceof Promise || ofAddress.allowed || ofAddress.unavailable)
   if (isRefused && !limit.isDenial) {
-    const local = limit.awaitsEnd ? undefined : ceiling.decideLocally(checked.check, nowMs)
-    return decideWith(checked, ceiling, standing, local, ofAddress)
+    return decideWith(checked, ceiling, standing, decideLocally(dependencies, checked), ofAddress)
   }
   const decision = check(dependencies, checked)
   if (decision instanceof Promise || ofAddress instanceof Promise) {

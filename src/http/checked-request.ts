@@ -55,6 +55,17 @@ export interface Limit {
   readonly toClient: ToClient
 }
 
+/** A limit of a request, and the answer to its check. */
+export interface AppliedLimit {
+  readonly limit: Limit
+  readonly client: LimitClient
+  readonly check: Check
+  /** The answer; `NOT_ASKED` where a remembered refusal of another limit has decided. */
+  decision: Decision
+  /** Whether the request used something of the limit that is given back if another limit refuses it. */
+  isTaken: boolean
+}
+
 /** The refusal of a request by one limit. */
 export type Refusal = Pick<CheckedRequest, 'limit' | 'client' | 'decision' | 'nowMs'>
 
@@ -140,10 +151,17 @@ export const NOTHING_IN_FORCE: InForce = {
 
 /** The decision of a denial, which has no counter. */
 export const DENIED: Decision = { allowed: false, count: 1, limit: 0, remaining: 0, resetMs: 0, retryAfterMs: null }
+/** Stands for the decision of a limit that was not asked. */
+export const NOT_ASKED: Decision = { allowed: true, count: 0, limit: 0, remaining: 0, resetMs: 0, retryAfterMs: 0 }
 const NOBODY: Client = { parts: [], text: '' }
 const NO_CLIENT: LimitClient = { counted: NOBODY, logged: NOBODY, clear: NOBODY, key: '', counter: '' }
 
 const NO_CHECK: Check = { key: '', policy: DENIED_LIMIT.policy, cost: 0 }
+
+/** Returns whether a limit refuses its request. */
+export function refuses({ limit, decision }: Pick<AppliedLimit, 'limit' | 'decision'>): boolean {
+  return limit.block && !decision.allowed
+}
 
 /** A request and its decision. Each step sets the fields that the next ones need. */
 export class CheckedRequest {
@@ -163,10 +181,13 @@ export class CheckedRequest {
   work = 0
   /** The request is let through without a limit: the later steps are skipped. */
   isExempt = false
+  /** The limit that decides, and its client, its check and its decision. */
   limit = DENIED_LIMIT
   client = NO_CLIENT
   decision = DENIED
   check = NO_CHECK
+  /** All limits, where there are several: the first is that of the group without a name. */
+  applied: readonly AppliedLimit[] | undefined = undefined
   /** The refusal of the deciding limit, where the ceiling refuses for longer. */
   overruled: Refusal | undefined = undefined
   /** The shorter one of two refusals, by the deciding limit and by the ceiling. */
@@ -180,12 +201,25 @@ export class CheckedRequest {
   ) {}
 
   get isRefused(): boolean {
-    return this.limit.block && !this.decision.allowed
+    return refuses(this)
   }
 
   /** The decision as hosts get it, once it is final: made when it is first read, since few requests need it. */
   get described(): RequestDecision {
-    this.#described ??= toRequestDecision(this.decision, this.limit, this.client)
+    this.#described ??= toRequestDecision(this, this.applied ?? [this], NOT_ASKED)
     return this.#described
+  }
+
+  /** The limits that refuse the request, but for the ceiling where that refuses for longer. */
+  get refusals(): readonly Refusal[] {
+    const { applied, nowMs } = this
+    if (applied === undefined) return [this.overruled ?? this]
+    return applied.flatMap((each) => (refuses(each) ? { ...each, nowMs } : []))
+  }
+
+  /** The client that the event names: that of the group without a name, unless the ceiling decides. */
+  get loggedClient(): LimitClient {
+    const [base] = this.applied?.some(({ limit }) => limit === this.limit) ? (this.applied ?? []) : []
+    return (base ?? this).client
   }
 }

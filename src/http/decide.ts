@@ -1,26 +1,33 @@
 import type { FastifyRequest } from 'fastify'
 import type { LimitClient } from '../clients/limit-client.js'
-import { unremembered } from '../ground/remember.js'
-import { patientTimeout } from '../ground/time/cooperative-yield.js'
 import type { Check, Decision } from '../limiter/algorithm.js'
 import type { ActiveOverride } from '../rules/overrides/override-set.js'
-import type { Rule } from '../rules/rule.js'
-import { type Ceiling, checkUnderCeiling, isRefusing } from './ceiling.js'
+import { checkUnderCeiling } from './ceiling.js'
 import {
   type CheckedRequest,
   DENIED,
   DENIED_LIMIT,
   type InForce,
   type Limit,
-  type LimitBan,
   TOO_LONG_LIMIT,
 } from './checked-request.js'
 import type { ClientAddress } from './client-address.js'
 import { chargedCost } from './cost.js'
+import { type Decided, inTimeLeft, type LateDependencies, later, underCeiling } from './late-answers.js'
 import { userText } from './request-user.js'
+import {
+  addGroupLimits,
+  applyLimits,
+  checkTogether,
+  findDenial,
+  giveBackTaken,
+  pendingWrites,
+  refuseByMemory,
+  type SeveralLimitsDependencies,
+} from './several-limits.js'
 
 /** The dependencies of a decision, resolved when the plugin is registered. */
-export interface DecideDependencies {
+export interface DecideDependencies extends SeveralLimitsDependencies, LateDependencies {
   now(): number
   address(request: FastifyRequest): ClientAddress
   /** Returns the path as the router sees it. */
@@ -35,37 +42,13 @@ export interface DecideDependencies {
    * @param waitedMs how long the request has waited before
    */
   inForce(nowMs: number, waitedMs: number): InForce | Promise<InForce>
-  /** The time for which a request waits for the store and for what is in force, in all. */
-  readonly storeTimeoutMs: number
   /** Returns the limit of an override; null where the store cannot count its rate. */
   overrideLimit(override: ActiveOverride): Limit | null
-  /** Returns the first rule whose condition holds, where that of the first rule for the path has one. */
-  chooseRule(checked: CheckedRequest): Rule | null | undefined
-  /** Returns the limit of a rule; null where the store cannot count its rate. */
-  ruleLimit(rule: Rule): Limit | null
   /** Returns the limit of a request for which there is neither an override nor a rule. */
   staticLimit(checked: CheckedRequest): Limit | Promise<Limit>
-  /** Asks the limiter: the store counts the request in any case. */
-  check(check: Check, nowMs: number, waitedMs: number): Decision | Promise<Decision>
   /** Asks for a limit that refuses what is not allowed: it may be decided from a share. */
   checkLeased(check: Check, nowMs: number, waitedMs: number): Decision | Promise<Decision>
-  /**
-   * Returns what the store is still doing for a counter after earlier requests have ended, which their clients may know
-   * before. Never rejects.
-   */
-  pendingWrites(counter: string): Promise<unknown> | undefined
-  /** Answers as `check`, for a limit that counts responses: uses nothing yet. */
-  checkAhead(check: Check, nowMs: number, waitedMs: number): Decision | Promise<Decision>
-  /** Checks for a limit that counts requests in progress: the request holds what it takes until it ends. */
-  takePermits(checked: CheckedRequest): Decision | Promise<Decision>
-  /** The limit that requests count against besides; a denial counts against none. */
-  readonly ceiling: Ceiling | undefined
 }
-
-type Decided = CheckedRequest | Promise<CheckedRequest>
-
-/** Goes on with a request when the answer that it waits for is there. */
-type Proceed<Answer> = (dependencies: DecideDependencies, checked: CheckedRequest, answer: Answer) => Decided
 
 /**
  * Decides about a request, in the order of the functions below. Each of them ends with an answer that may be late, and
@@ -94,7 +77,7 @@ function findUser(dependencies: DecideDependencies, checked: CheckedRequest, inF
 /** Exempts a request, or finds its limit. Refusals go first: the deny list, then overrides, then the allow list. */
 function findLimit(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
   const { address } = checked
-  const { rules, overrides } = checked.inForce
+  const { rules, groups, overrides } = checked.inForce
   if (overrides.size > 0) findOverride(checked)
   const { override } = checked
   if (address.listed === 'deny') return findClient(dependencies, checked, DENIED_LIMIT)
@@ -104,14 +87,21 @@ function findLimit(dependencies: DecideDependencies, checked: CheckedRequest): D
     return checked
   }
   const ofOverride = override && dependencies.overrideLimit(override)
-  if (ofOverride) return findClient(dependencies, checked, ofOverride)
+  const proceed = groups.length === 0 ? findClient : findGroups
+  if (ofOverride) return proceed(dependencies, checked, ofOverride)
   let rule = rules.size === 0 ? undefined : rules.match(checked.path, checked.request.method, checked.nowMs, checked)
-  if (rule?.condition !== undefined) rule = dependencies.chooseRule(checked)
+  if (rule?.condition !== undefined) rule = dependencies.chooseRule(checked, rules)
   if (rule === null) return findClient(dependencies, checked, TOO_LONG_LIMIT)
   const limit = (rule && dependencies.ruleLimit(rule)) ?? dependencies.staticLimit(checked)
-  return limit instanceof Promise
-    ? later(dependencies, checked, limit, findClient)
-    : findClient(dependencies, checked, limit)
+  return limit instanceof Promise ? later(dependencies, checked, limit, proceed) : proceed(dependencies, checked, limit)
+}
+
+/** Adds the limits of groups with a name: a denial decides alone. */
+function findGroups(dependencies: DecideDependencies, checked: CheckedRequest, limit: Limit): Decided {
+  if (limit.isDenial) return findClient(dependencies, checked, limit)
+  const limits = addGroupLimits(dependencies, checked, limit)
+  if (limits === null) return findClient(dependencies, checked, TOO_LONG_LIMIT)
+  return limits === undefined ? findClient(dependencies, checked, limit) : findClients(dependencies, checked, limits)
 }
 
 /** Finds the override of a request. What a denied proxy forwards is denied. */
@@ -140,106 +130,88 @@ function check(dependencies: DecideDependencies, checked: CheckedRequest, client
     policy: limit.policy,
     cost: limit.cost === 1 ? cost : chargedCost(cost, limit.cost),
   }
-  if (limit.ban !== null) return awaitBan(dependencies, checked, limit.ban)
+  if (limit.ban !== null) return awaitBans(dependencies, checked)
   if (limit.awaitsEnd || dependencies.ceiling !== undefined) return awaitWrites(dependencies, checked)
   const decision = limit.block
     ? dependencies.checkLeased(checked.check, nowMs, waitedMs)
     : dependencies.check(checked.check, nowMs, waitedMs)
-  if (decision instanceof Promise) return awaitDecision(checked, decision)
+  if (decision instanceof Promise) return awaitDecision(dependencies, checked, decision)
   checked.decision = decision
   return checked
 }
 
-/** Denies a client that this process has just banned: what is in force may not have the ban yet. */
-function awaitBan(dependencies: DecideDependencies, checked: CheckedRequest, ban: LimitBan): Decided {
-  const isBanned = ban.isBanned(checked.client)
-  return isBanned instanceof Promise
-    ? later(dependencies, checked, inTimeLeft(dependencies, checked, isBanned, false), denyBanned, true)
-    : denyBanned(dependencies, checked, isBanned)
+/** Finds the clients of several limits. */
+function findClients(dependencies: DecideDependencies, checked: CheckedRequest, limits: readonly Limit[]): Decided {
+  const late = applyLimits(checked, limits)
+  return late === undefined ? awaitBans(dependencies, checked) : later(dependencies, checked, late, awaitBans)
 }
 
-function denyBanned(dependencies: DecideDependencies, checked: CheckedRequest, isBanned: boolean): Decided {
-  const { ban } = checked.limit
-  return isBanned && ban !== null ? findClient(dependencies, checked, ban.denial) : awaitWrites(dependencies, checked)
+/** Denies a client that this process has just banned: what is in force may not have the ban yet. */
+function awaitBans(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
+  const denial = findDenial(checked)
+  return denial instanceof Promise
+    ? later(dependencies, checked, inTimeLeft(dependencies, checked, denial, undefined), denyBanned, true)
+    : denyBanned(dependencies, checked, denial)
+}
+
+function denyBanned(dependencies: DecideDependencies, checked: CheckedRequest, denial: Limit | undefined): Decided {
+  if (denial === undefined) return awaitWrites(dependencies, checked)
+  checked.applied = undefined
+  return findClient(dependencies, checked, denial)
 }
 
 /** Waits for pending writes before any limit is checked, so that a ceiling is checked in the same round trip. */
 function awaitWrites(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
-  const { limit, client } = checked
-  const late = limit.awaitsEnd ? dependencies.pendingWrites(client.counter) : undefined
+  const { limit, client, applied } = checked
+  const late = applied
+    ? pendingWrites(dependencies, applied)
+    : limit.awaitsEnd
+      ? dependencies.pendingWrites(client.counter)
+      : undefined
   return late === undefined
     ? checkAll(dependencies, checked)
     : later(dependencies, checked, inTimeLeft(dependencies, checked, late, undefined), checkAll, true)
 }
 
-/** Checks the limit, and the ceiling where there is one. */
+/** Checks the limit, or several of them, and the ceiling where there is one. */
 function checkAll(dependencies: DecideDependencies, checked: CheckedRequest): Decided {
   const { ceiling } = dependencies
+  const ask = checked.applied === undefined ? checkLimit : checkTogether
   const decision =
     ceiling === undefined
-      ? checkLimit(dependencies, checked)
-      : checkUnderCeiling(dependencies, checked, ceiling, checkLimit)
-  if (decision instanceof Promise) return awaitDecision(checked, decision)
+      ? ask(dependencies, checked)
+      : checkUnderCeiling(dependencies, checked, ceiling, ask, decideLocally)
+  if (decision instanceof Promise) return awaitDecision(dependencies, checked, decision)
+  return conclude(dependencies, checked, decision)
+}
+
+function conclude(dependencies: DecideDependencies, checked: CheckedRequest, decision: Decision): CheckedRequest {
   checked.decision = decision
+  if (checked.applied !== undefined && checked.isRefused) giveBackTaken(dependencies, checked)
   return checked
+}
+
+function decideLocally(dependencies: DecideDependencies, checked: CheckedRequest): Decision | undefined {
+  if (checked.applied !== undefined) return refuseByMemory(dependencies, checked)
+  return checked.limit.awaitsEnd ? undefined : dependencies.ceiling?.decideLocally(checked.check, checked.nowMs)
 }
 
 function checkLimit(dependencies: DecideDependencies, checked: CheckedRequest): Decision | Promise<Decision> {
   const { limit, check, nowMs, waitedMs } = checked
   if (limit.isDenial) return DENIED
-  if (limit.takesPermits) return dependencies.takePermits(checked)
+  if (limit.takesPermits) return dependencies.takePermits(checked, check)
   if (limit.awaitsEnd) return dependencies.checkAhead(check, nowMs, waitedMs)
   return limit.block ? dependencies.checkLeased(check, nowMs, waitedMs) : dependencies.check(check, nowMs, waitedMs)
 }
 
 /** Waits for the decision of the store. A ceiling does not change this last step, which remembers nothing. */
-async function awaitDecision(checked: CheckedRequest, late: Promise<Decision>): Promise<CheckedRequest> {
-  const startMs = performance.now()
-  checked.decision = await late
-  checked.waitedMs += performance.now() - startMs
-  return checked
-}
-
-/** Goes on with an answer: nothing is remembered of what a request makes up that its ceiling refuses. */
-function underCeiling<Answer>(
+async function awaitDecision(
   dependencies: DecideDependencies,
   checked: CheckedRequest,
-  answer: Answer,
-  proceed: Proceed<Answer>,
-): Decided {
-  const { ceiling } = dependencies
-  const isBeyond = ceiling !== undefined && isRefusing(ceiling, checked)
-  return isBeyond ? unremembered(proceed, dependencies, checked, answer) : proceed(dependencies, checked, answer)
-}
-
-/**
- * Goes on with a late answer. A function of its own: its closure would cost an allocation also where nothing is late.
- *
- * @param isStored whether the store or the database answers: a request waits for all of that no longer than for one
- */
-function later<Answer>(
-  dependencies: DecideDependencies,
-  checked: CheckedRequest,
-  late: Promise<Answer>,
-  proceed: Proceed<Answer>,
-  isStored = false,
+  late: Promise<Decision>,
 ): Promise<CheckedRequest> {
   const startMs = performance.now()
-  return late.then((answer) => {
-    if (isStored) checked.waitedMs += performance.now() - startMs
-    return underCeiling(dependencies, checked, answer, proceed)
-  })
-}
-
-/** Returns an answer, or the other one when the time of the request is over. */
-function inTimeLeft<Answer>(
-  { storeTimeoutMs }: DecideDependencies,
-  { waitedMs }: CheckedRequest,
-  late: Promise<Answer>,
-  otherwise: Answer,
-): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const timer = patientTimeout(() => resolve(otherwise), Math.max(2, storeTimeoutMs - waitedMs))
-    late.then(resolve, reject).finally(() => clearTimeout(timer))
-  })
+  const decision = await late
+  checked.waitedMs += performance.now() - startMs
+  return conclude(dependencies, checked, decision)
 }

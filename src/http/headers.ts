@@ -2,7 +2,7 @@ import type { FastifyReply } from 'fastify'
 import { SECOND_MS } from '../ground/time/clock.js'
 import { retryAfterSeconds, type Window, type WindowState } from '../limiter/algorithm.js'
 import { windowEndMs, windowStartMs } from '../limiter/period.js'
-import type { CheckedRequest, Limit } from './checked-request.js'
+import { type AppliedLimit, type CheckedRequest, type Limit, NOT_ASKED } from './checked-request.js'
 
 export const HEADER_VARIANTS = ['legacy', 'draft', 'both', 'none'] as const
 
@@ -11,6 +11,8 @@ export const HEADER_VARIANTS = ['legacy', 'draft', 'both', 'none'] as const
  * draft-ietf-httpapi-ratelimit-headers-11, `both` all of them, with the parameters of draft 7 in `RateLimit`.
  */
 export type HeaderVariant = (typeof HEADER_VARIANTS)[number]
+
+type DecidedLimit = Pick<AppliedLimit, 'limit' | 'decision'>
 
 type SetHeaders = (reply: FastifyReply, checked: CheckedRequest) => void
 
@@ -42,21 +44,38 @@ function setDraftFields(
   checked: CheckedRequest,
   comments: (checked: CheckedRequest) => string = noComments,
 ): void {
-  const { limit, decision, nowMs } = checked
+  const { applied, limit, decision, nowMs } = checked
   if (limit.isDenial || decision.unavailable) {
     // A limit that let the request through may have set them.
     reply.removeHeader('ratelimit-policy').removeHeader('ratelimit')
     return
   }
-  reply.header('ratelimit-policy', limit.windowNames.length === 0 ? limit.policyField : windowsField(limit, nowMs))
-  reply.header('ratelimit', `${limitField(checked)}${comments(checked)}`)
+  const listed = applied === undefined ? undefined : listedLimits(checked, applied)
+  const policies = listed?.map((each) => limitPolicies(each.limit, nowMs)).join(', ') ?? limitPolicies(limit, nowMs)
+  const states = listed?.filter(isKnown).map(limitField).join(', ') ?? limitField(checked)
+  reply.header('ratelimit-policy', policies)
+  reply.header('ratelimit', `${states}${comments(checked)}`)
+}
+
+/** Returns all limits, and the ceiling where it decides. */
+function listedLimits(checked: CheckedRequest, applied: readonly AppliedLimit[]): readonly DecidedLimit[] {
+  return applied.some(({ limit }) => limit === checked.limit) ? applied : [checked, ...applied]
+}
+
+/** Returns whether the state of a limit is known: no store may have been asked, or none has answered. */
+function isKnown({ decision }: DecidedLimit): boolean {
+  return decision !== NOT_ASKED && !decision.unavailable
+}
+
+function limitPolicies(limit: Limit, nowMs: number): string {
+  return limit.windowNames.length === 0 ? limit.policyField : windowsField(limit, nowMs)
 }
 
 function noComments(): string {
   return ''
 }
 
-function limitField({ decision, limit }: CheckedRequest): string {
+function limitField({ decision, limit }: DecidedLimit): string {
   // The end of a request in progress is not known.
   if (limit.takesPermits) return `${limit.quotedName};r=${decision.remaining}`
   if (decision.windows === undefined) return stateField(limit.quotedName, decision)

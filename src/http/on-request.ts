@@ -23,7 +23,7 @@ export interface HookDependencies extends DecideDependencies {
   readonly headers: ((reply: FastifyReply, checked: CheckedRequest) => void) | undefined
   /** Records the event and the metrics, where there are any. */
   readonly record: ((checked: CheckedRequest, reply: FastifyReply) => void) | undefined
-  /** Counts the request when its response has a status that its limit counts. */
+  /** Counts the request in each limit that counts responses, when its response has such a status. */
   awaitResponse(checked: CheckedRequest, reply: FastifyReply): void
   /** Warns that a hook is among those of a request twice. Not called where `reply.callNotFound()` runs hooks anew. */
   readonly warnOfTwice?: (() => void) | undefined
@@ -137,7 +137,7 @@ function finish(
         dependencies.headers?.(reply, checked)
       }
       dependencies.record?.(checked, reply)
-      if (limit.counts !== null && !isRefused) dependencies.awaitResponse(checked, reply)
+      if (!isRefused && (limit.counts !== null || checked.applied)) dependencies.awaitResponse(checked, reply)
     } catch (error) {
       dependencies.failed(error)
     }
@@ -153,9 +153,10 @@ function refuseRequest(
   reply: FastifyReply,
   done: HookHandlerDoneFunction,
 ): void {
-  const refusal = checked.overruled ?? checked
-  // A ban of clients that are counted as their proxy would be the proxy's.
-  if (checked.address.relay === null || !isByAddress(refusal.client.counted)) refusal.limit.ban?.noteRefusal(refusal)
+  for (const refusal of checked.refusals) {
+    // A ban of clients that are counted as their proxy would be the proxy's.
+    if (checked.address.relay === null || !isByAddress(refusal.client.counted)) refusal.limit.ban?.noteRefusal(refusal)
+  }
   dependencies.noteRefusal(checked)
   refuse(checked, reply, done)
 }

@@ -162,12 +162,11 @@ function problem(error: ReturnType<typeof refusal>, checked: CheckedRequest): ob
   return { type: QUOTA_EXCEEDED, title, status, detail, code, 'violated-policies': violatedPolicies(checked) }
 }
 
-/** Returns the names of all windows that refuse, as the draft's fields have them. */
+/** Returns the names of all windows that refuse, as the draft's fields have them: those of the limit that decides first. */
 function violatedPolicies(checked: CheckedRequest): string[] {
-  const { outlasted } = checked
-  return outlasted === undefined
-    ? refusingWindows(checked)
-    : [...refusingWindows(checked), ...refusingWindows(outlasted)]
+  const { outlasted, refusals } = checked
+  const refusing = [checked, ...(outlasted === undefined ? [] : [outlasted]), ...refusals]
+  return [...new Set(refusing.flatMap(refusingWindows))]
 }
 
 function refusingWindows({ limit: { policy, policyName }, decision: { windows = [] } }: Refusal): string[] {

@@ -3,14 +3,14 @@ import type { LimitClient } from '../clients/limit-client.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import type { Decision, WindowState } from '../limiter/algorithm.js'
 
-/** The decision about a request. Its texts are those of the request's event, spelled alike where nothing is logged. */
-export interface RequestDecision extends Omit<Decision, 'taken'> {
+/** A limit of a request. Its texts are those of the request's event, spelled alike where nothing is logged. */
+interface NamedLimit {
   /**
-   * The policy that decided: a rule's name, a prefix such as `/auth/`, `default`, `override` (bans too), `deny-list`,
-   * `ceiling`, `path-length`, the name of a route's limit, or `route`.
+   * The policy: a rule's name, a prefix such as `/auth/`, `default`, `override` (bans too), `deny-list`, `ceiling`,
+   * `path-length`, the name of a route's limit, or `route`.
    */
   readonly policy: string
-  /** The name of the rule that decided; null where none did. */
+  /** The name of the rule; null where the limit is none of a rule. */
   readonly rule: string | null
   /**
    * The counted client, whatever the rule: `ip:203.0.113.7`, `user:7`, `header:x-api-key:<value>`, or `all`. Addresses
@@ -21,22 +21,62 @@ export interface RequestDecision extends Omit<Decision, 'taken'> {
   readonly key: string
 }
 
-/** Returns a decision with its limit and its client, whose texts are cut as those of the log are. */
+type ShownDecision = Omit<Decision, 'taken'>
+
+/** A limit that a request had to pass, and its decision. */
+export interface LimitDecision extends NamedLimit {
+  /** The decision; null where the limit was not asked, since a refusal by another one was remembered. */
+  readonly decision: ShownDecision | null
+}
+
+/**
+ * The decision about a request: that of the limit that refuses it (of several, the one with the longest wait), else of the
+ * one with the smallest share left.
+ */
+export interface RequestDecision extends ShownDecision, NamedLimit {
+  /** All limits of the request: one, unless rules of several groups apply. The ceiling is not among them. */
+  readonly limits: readonly LimitDecision[]
+}
+
+interface DecidedLimit {
+  readonly limit: { readonly policyName: string; readonly ruleName: string }
+  readonly client: LimitClient
+  readonly decision: Decision
+}
+
+/**
+ * Returns a decision with its limit and its client, whose texts are cut as those of the log are.
+ *
+ * @param applied all limits
+ * @param notAsked the decision of limits that were not asked
+ */
 export function toRequestDecision(
-  decision: Decision,
-  { policyName, ruleName }: { readonly policyName: string; readonly ruleName: string },
-  { logged, key }: LimitClient,
+  decisive: DecidedLimit,
+  applied: readonly DecidedLimit[],
+  notAsked: Decision,
 ): RequestDecision {
-  // What was taken of a bucket is for settlements.
-  const { taken: _taken, windows, ...shown } = decision
   return {
-    ...shown,
-    ...(windows && { windows: windows.map(toShownState) }),
+    ...toShownDecision(decisive.decision),
+    ...toNamedLimit(decisive),
+    limits: applied.map((each) => ({
+      ...toNamedLimit(each),
+      decision: each.decision === notAsked ? null : toShownDecision(each.decision),
+    })),
+  }
+}
+
+function toNamedLimit({ limit: { policyName, ruleName }, client: { logged, key } }: DecidedLimit): NamedLimit {
+  return {
     policy: storable(policyName, MAX_KEY_LENGTH),
     rule: ruleName || null,
     client: storable(logged.text, MAX_KEY_LENGTH),
     key: storable(key, MAX_KEY_LENGTH),
   }
+}
+
+/** Leaves out what was taken of a bucket, which settlements alone need. */
+function toShownDecision({ taken: _taken, windows, ...shown }: Decision): ShownDecision {
+  return windows === undefined ? shown : { ...shown, windows: windows.map(toShownState) }
 }
 
 function toShownState({ limit, remaining, resetMs, retryAfterMs }: WindowState): WindowState {

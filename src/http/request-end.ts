@@ -83,18 +83,28 @@ export class CountedResponses {
    *
    * @param ask asks the limiter
    */
-  checkAhead(check: Check, nowMs: number, waitedMs: number, ask: Limiter['check']): Decision | Promise<Decision> {
-    return after(ask(toPeek(check), nowMs, waitedMs), (decision) => toDecision(check, decision))
+  checkAhead(
+    check: Check,
+    nowMs: number,
+    waitedMs: number,
+    leads: number | undefined,
+    ask: Limiter['check'],
+  ): Decision | Promise<Decision> {
+    return after(ask(toPeek(check), nowMs, waitedMs, leads), (decision) => toDecision(check, decision))
   }
 
-  /** Uses the cost of a request when its response starts with a status that counts, whatever becomes of the body. */
-  await({ request, limit: { counts }, check }: CheckedRequest, reply: FastifyReply): void {
-    if (counts === null) return
-    awaited.add(request)
-    atResponseStart(request, reply, (status) => {
-      if (!countsStatus(counts, status) || !awaited.has(request)) return
-      this.pending.run(check.key, () => this.#limiter.check(toCharge(check), this.#now()))
-    })
+  /** Uses the costs of a request when its response starts with a status that counts, whatever becomes of the body. */
+  await(checked: CheckedRequest, reply: FastifyReply): void {
+    const { request, applied = [checked] } = checked
+    for (const { limit, check } of applied) {
+      const { counts } = limit
+      if (counts === null) continue
+      awaited.add(request)
+      atResponseStart(request, reply, (status) => {
+        if (!countsStatus(counts, status) || !awaited.has(request)) return
+        this.pending.run(check.key, () => this.#limiter.check(toCharge(check), this.#now()))
+      })
+    }
   }
 
   /** Waits until the store has counted all responses. */
@@ -151,14 +161,26 @@ export class HeldPermits {
    *
    * @param ask asks the limiter
    */
-  take({ request, check, nowMs, waitedMs }: CheckedRequest, ask: Limiter['check']): Decision | Promise<Decision> {
+  take(
+    { request, nowMs, waitedMs }: CheckedRequest,
+    check: Check,
+    leads: number | undefined,
+    ask: Limiter['check'],
+  ): Decision | Promise<Decision> {
     const { policy } = check
     if (!isPlain(policy)) throw new RangeError('requests in progress are counted in one window')
     const taken = { ...check, policy, permit: this.#nextPermit++ }
-    return after(ask(taken, nowMs, waitedMs), (decision) => {
+    return after(ask(taken, nowMs, waitedMs, leads), (decision) => {
       if (decision.allowed && taken.cost > 0) this.#hold(request, taken, nowMs)
       return decision
     })
+  }
+
+  /** Ends the hold on what a check of a request took last, and returns what gives it back. */
+  release(request: FastifyRequest, { key }: Check): Settlement | undefined {
+    const all = this.#held.get(request)?.all ?? []
+    const index = all.findLastIndex(({ taken }) => taken.key === key)
+    return index === -1 ? undefined : all.splice(index, 1)[0]?.taken
   }
 
   /** Gives back what requests still hold, such as those that own their connection, and waits for the store. */

@@ -5,7 +5,7 @@ import { ConditionFacts } from '../rules/conditions/condition-facts.js'
 import { TooMuchWork } from '../rules/conditions/failure.js'
 import { type RequestWork, SHORT_LENGTH } from '../rules/patterns/work.js'
 import type { Rule } from '../rules/rule.js'
-import type { CheckedRequest } from './checked-request.js'
+import type { CheckedRequest, InForce } from './checked-request.js'
 import { hostName, routePattern } from './request-values.js'
 
 const JOINED = ', '
@@ -38,15 +38,15 @@ export class ConditionReports {
 }
 
 /**
- * Creates the function that returns the first of the rules for a request's path and method whose condition holds; null
- * where that takes too much work.
+ * Creates the function that returns the first of a group's rules for a request's path and method whose condition holds;
+ * null where that takes too much work.
  *
  * @param noteUser called where a condition reads the user
  */
 export function createRuleChooser(reports: ConditionReports, noteUser: (checked: CheckedRequest) => void) {
-  return function chooseRule(checked: CheckedRequest): Rule | null | undefined {
-    const { inForce, path, request, nowMs } = checked
-    const candidates = inForce.rules.candidates(path, request.method, nowMs, checked)
+  return function chooseRule(checked: CheckedRequest, rules: InForce['rules']): Rule | null | undefined {
+    const { path, request, nowMs } = checked
+    const candidates = rules.candidates(path, request.method, nowMs, checked)
     if (candidates === null) return null
     const facts = new RequestFacts(checked, checked)
     for (const rule of candidates) {

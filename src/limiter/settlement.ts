@@ -32,6 +32,19 @@ export function toSettlement(check: Check, decision: Decision, nowMs: number): S
   return { ...check, marks, checkedMs: nowMs, decision }
 }
 
+/** Returns the decision that allowed a check as it is when the cost has been given back. */
+export function withoutCost(decision: Decision, cost: number): Decision {
+  const { count, limit, remaining, windows } = decision
+  return {
+    ...decision,
+    count: Math.max(0, count - cost),
+    remaining: Math.min(limit, remaining + cost),
+    ...(windows && {
+      windows: windows.map((state) => ({ ...state, remaining: Math.min(state.limit, state.remaining + cost) })),
+    }),
+  }
+}
+
 function isBucket({ algorithm }: Policy): boolean {
   return algorithm === 'token_bucket' || algorithm === 'leaky_bucket'
 }

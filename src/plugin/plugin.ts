@@ -85,7 +85,10 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   const opened = components.connect('database', openDatabase(database, schema, clock))
   const store = createStore(settings, opened)
   components.connect('store', createStoreComponent(settings, store, storeLog))
-  const limiter = components.open('limiter', createStoreLimiter(settings, store, storeLog))
+  const limiter = components.open(
+    'limiter',
+    createStoreLimiter(settings, store, storeLog, () => current.lastGood().groups.length > 0),
+  )
   const responses = components.open('counted responses', createCountedResponses(settings, limiter, storeLog))
   const permits = components.open('requests in progress', createHeldPermits(settings, limiter, storeLog))
   const staffLimiter = components.open('limiter of staff pages', createStaffLimiter(settings, store))

@@ -74,7 +74,13 @@ export function createStoreComponent(
   }
 }
 
-export function createStoreLimiter(settings: Settings, store: Store, log: LimiterOptions['log']): Limiter {
+/** @param haveGroups returns whether requests may have several limits now */
+export function createStoreLimiter(
+  settings: Settings,
+  store: Store,
+  log: LimiterOptions['log'],
+  haveGroups?: () => boolean,
+): Limiter {
   if (store instanceof MemoryStore) return createMemoryLimiter(store)
   const { leaseMs } = settings.middleware
   const now = () => Math.floor(settings.clock.now())
@@ -89,6 +95,7 @@ export function createStoreLimiter(settings: Settings, store: Store, log: Limite
     fallback,
     refusalsPoll: createRefusalsPoll(settings, store, () => limiter.forgetAll()),
     lease: leaseMs === undefined ? undefined : { leaseMs, now },
+    givesBack: haveGroups,
     now,
     timeoutMs: settings.storeTimeoutMs,
     log,

@@ -149,8 +149,8 @@ async function trace(
     user: (checked) => noteUser(checked, user),
     ceiling: ceiling && {
       ...ceiling,
-      check: (check, nowMs) =>
-        after(ceiling.check(check, nowMs, 0), (answer) => {
+      check: (check, nowMs, waitedMs, leads) =>
+        after(ceiling.check(check, nowMs, waitedMs, leads), (answer) => {
           ofCeiling = answer
           return answer
         }),

@@ -1,6 +1,6 @@
 import type { Check, Decision } from '../../limiter/algorithm.js'
 
-type CheckFunction = (check: Check, nowMs: number, waitedMs?: number) => Decision | Promise<Decision>
+type CheckFunction = (check: Check, nowMs: number, waitedMs?: number, leads?: number) => Decision | Promise<Decision>
 
 const MS_PER_SECOND = 1_000
 
@@ -9,9 +9,9 @@ export function timedCheck(check: CheckFunction, observe: (seconds: number) => v
   function observeSince(startMs: number): void {
     observe((performance.now() - startMs) / MS_PER_SECOND)
   }
-  return function timed(question, nowMs, waitedMs) {
+  return function timed(question, nowMs, waitedMs, leads) {
     const startMs = performance.now()
-    const decision = check(question, nowMs, waitedMs)
+    const decision = check(question, nowMs, waitedMs, leads)
     if (decision instanceof Promise) {
       return decision.then((decided) => {
         observeSince(startMs)

@@ -18,7 +18,7 @@ import type { Records } from './records.js'
 
 /** Creates what all limits of the app have in common. */
 export function createChecks(components: HookComponents): CommonDependencies {
-  const { app, settings, addresses, permits, responses } = components
+  const { app, settings, addresses, limiter, permits, responses } = components
   const { check, checkLeased } = createTimedChecks(components)
   return {
     // Whole milliseconds, whatever the host's clock returns.
@@ -27,9 +27,13 @@ export function createChecks(components: HookComponents): CommonDependencies {
     check,
     checkLeased,
     pendingWrites: (counter) => permits.pending.get(counter) ?? responses.pending.get(counter),
-    checkAhead: (ahead, nowMs, waitedMs) => responses.checkAhead(ahead, nowMs, waitedMs, check),
+    remembered: limiter.remembered,
+    checkAhead: (ahead, nowMs, waitedMs, leads) => responses.checkAhead(ahead, nowMs, waitedMs, leads, check),
+    countsAtOnce: false,
     storeTimeoutMs: settings.storeTimeoutMs,
-    takePermits: (checked) => permits.take(checked, check),
+    takePermits: (checked, taken, leads) => permits.take(checked, taken, leads, check),
+    releasePermits: ({ request }, taken) => permits.release(request, taken),
+    giveBack: limiter.giveBack,
     awaitResponse: (checked, reply) => responses.await(checked, reply),
     noteRefusal: createRefusalNotice(settings.onRefused, app.log),
     failed: (error) => app.log.error({ err: error }, 'Rate limit check failed: the request goes on without it'),

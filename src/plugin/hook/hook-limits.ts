@@ -35,7 +35,7 @@ function createOverrideLimit(components: HookComponents, { options }: Keys): Hoo
 function createRuleLimit(components: HookComponents, { options, warnings }: Keys): HookDependencies['ruleLimit'] {
   return memoize((rule: Rule) => {
     warnings.noteKind(rule.client)
-    return canCount(components, rule.policy, `rule ${rule.name}`)
+    return canCount(components, rule.policy, `rule ${rule.name}`, rule.group)
       ? limitForRule(rule, options, components.bans.forRule(rule, denialForRule(rule, options)))
       : null
   })
@@ -64,16 +64,17 @@ function createAppCeiling({ settings, limiter }: HookComponents): Ceiling | unde
   const { ceiling } = settings.middleware
   if (ceiling === undefined) return undefined
   return createCeiling(ceiling, {
-    check: (check, nowMs, waitedMs) => limiter.check(check, nowMs, waitedMs, 1),
+    check: limiter.check,
     decideLocally: limiter.decideLocally,
   })
 }
 
 /** Returns whether the store can count by a policy; logs where it cannot, when the policy is first met. */
-function canCount({ app, settings }: HookComponents, policy: Policy, what: string): boolean {
-  if (isRate(policy) || canSettle(settings.middleware.backend)) return true
+function canCount({ app, settings }: HookComponents, policy: Policy, what: string, group = ''): boolean {
+  if ((isRate(policy) && group === '') || canSettle(settings.middleware.backend)) return true
+  const has = isRate(policy) ? `the group ${group}` : 'the algorithm concurrency'
   app.log.error(
-    `Rate limit ${what} has the algorithm concurrency, but the Store given as backend has no method settle: add it. Requests go on as if there were no such ${what.split(' ', 1)}`,
+    `Rate limit ${what} has ${has}, but the Store given as backend has no method settle: add it. Requests go on as if there were no such ${what.split(' ', 1)}`,
   )
   return false
 }

@@ -2,11 +2,12 @@
 
 import type { RouteOptions } from 'fastify'
 import { isByAddress } from '../../clients/client.js'
-import type { CheckedRequest } from '../../http/checked-request.js'
+import { type AppliedLimit, type CheckedRequest, type Limit, refuses } from '../../http/checked-request.js'
 import type { HookDependencies } from '../../http/on-request.js'
 import { PostponedRecords, type RecordDecision } from '../../http/postponed-records.js'
 import { createReceivedPath } from '../../http/request-path.js'
 import { integerUserId } from '../../http/request-user.js'
+import { formatAppliedRules } from '../../log/applied-rules.js'
 import type { EventOutcome } from '../../log/event.js'
 import type { HookComponents } from './hook-components.js'
 
@@ -70,7 +71,7 @@ function createEventRecord({
   const receivedPath = createReceivedPath(router)
   return function recordEvent(checked, decided = checked) {
     const { request } = checked
-    const { address, limit, client, decision } = decided
+    const { address, limit, client, loggedClient, decision } = decided
     if (blockedOnly && decision.allowed) return
     events.record({
       timestampMs: checked.nowMs,
@@ -83,13 +84,24 @@ function createEventRecord({
       limit: decision.limit,
       ipAddress: addresses.peer(request),
       userId: integerUserId(checked.user),
-      clientIp: isByAddress(client.logged) && address.plain !== null ? address.logged : null,
-      client: client.logged.text,
+      clientIp: isByAddress(loggedClient.logged) && address.plain !== null ? address.logged : null,
+      client: loggedClient.logged.text,
       policy: limit.policyName,
       outcome: outcomeFor(decided),
-      rules: '',
+      rules: checked.applied === undefined ? '' : rulesText(checked.applied, limit),
     })
   }
+}
+
+/**
+ * Returns the rules of several limits as an event has them; an empty text where the one that decides is the only one.
+ *
+ * @param decisive the limit that decides
+ */
+function rulesText(applied: readonly AppliedLimit[], decisive: Limit): string {
+  const rules = applied.filter(({ limit }) => limit.ruleName !== '')
+  if (rules.length === 1 && rules[0]?.limit === decisive) return ''
+  return formatAppliedRules(rules.map((each) => ({ name: each.limit.ruleName, isRefused: refuses(each) })))
 }
 
 function outcomeFor({ limit, isRefused, decision }: CheckedRequest): EventOutcome {

@@ -1,0 +1,230 @@
+/** The limits of a request that has several: that of the group without a name, and one of each other group that matches. */
+import type { LimitClient } from '../clients/limit-client.js'
+import type { Check, Decision, Settlement } from '../limiter/algorithm.js'
+import type { Limiter } from '../limiter/limiter.js'
+import { toDecision, toPeek } from '../limiter/peek.js'
+import { toSettlement, withoutCost } from '../limiter/settlement.js'
+import { hasLessLeft, refusalMs } from '../limiter/windows.js'
+import type { Rule } from '../rules/rule.js'
+import { type AppliedLimit, type CheckedRequest, type InForce, type Limit, NOT_ASKED } from './checked-request.js'
+import { chargedCost } from './cost.js'
+
+export interface SeveralLimitsDependencies {
+  /** Returns the first rule of a group whose condition holds, where that of the first rule for the path has one. */
+  chooseRule(checked: CheckedRequest, rules: InForce['rules']): Rule | null | undefined
+  /** Returns the limit of a rule; null where the store cannot count its rate. */
+  ruleLimit(rule: Rule): Limit | null
+  /** Returns a refusal that holds without asking the store. */
+  remembered(check: Check, nowMs: number): Decision | undefined
+  /**
+   * Returns what the store is still doing for a counter after earlier requests have ended, which their clients may know
+   * before. Never rejects.
+   */
+  pendingWrites(counter: string): Promise<unknown> | undefined
+  /**
+   * Asks the limiter: the store counts the request in any case.
+   *
+   * @param leads how many checks of the request follow, which go to the store together with this one
+   */
+  check: Limiter['check']
+  /** Answers as `check`, for a limit that counts responses: uses nothing yet. */
+  checkAhead(check: Check, nowMs: number, waitedMs: number, leads?: number): Decision | Promise<Decision>
+  /** Whether `checkAhead` uses the cost at once, since the request has no response of its own. */
+  readonly countsAtOnce: boolean
+  /** Checks for a limit that counts requests in progress: the request holds what it takes until it ends. */
+  takePermits(checked: CheckedRequest, check: Check, leads?: number): Decision | Promise<Decision>
+  /** Ends the hold on the permits that a check of a request took, and returns what gives them back. */
+  releasePermits(checked: CheckedRequest, check: Check): Settlement | undefined
+  /** Gives back what the checks of a request took, before later checks. */
+  giveBack(settlements: readonly Settlement[], nowMs: number): void
+}
+
+/**
+ * Adds the limits of the groups that have a name, of each that of the first rule that matches.
+ *
+ * @returns undefined where none matches, and null where the search takes too much work
+ */
+export function addGroupLimits(
+  dependencies: SeveralLimitsDependencies,
+  checked: CheckedRequest,
+  base: Limit,
+): readonly Limit[] | null | undefined {
+  const { inForce, path, request, nowMs } = checked
+  let limits: Limit[] | undefined
+  for (const rules of inForce.groups) {
+    let rule = rules.match(path, request.method, nowMs, checked)
+    if (rule?.condition !== undefined) rule = dependencies.chooseRule(checked, rules)
+    if (rule === null) return null
+    const limit = rule && dependencies.ruleLimit(rule)
+    if (!limit) continue
+    if (limits === undefined) limits = [base, limit]
+    else limits.push(limit)
+  }
+  return limits
+}
+
+/** Finds the client of each limit of a request. Returns a promise where one of them is late. */
+export function applyLimits(checked: CheckedRequest, limits: readonly Limit[]): Promise<void> | undefined {
+  const clients = limits.map((limit) => limit.toClient(checked))
+  const apply = (found: readonly LimitClient[]) => {
+    checked.applied = found.flatMap((client, index) => {
+      const limit = limits[index]
+      return limit === undefined ? [] : applyLimit(limit, client, checked.cost)
+    })
+  }
+  if (!areReady(clients)) return Promise.all(clients).then(apply)
+  apply(clients)
+  return undefined
+}
+
+function areReady(clients: readonly (LimitClient | Promise<LimitClient>)[]): clients is readonly LimitClient[] {
+  return !clients.some((client) => client instanceof Promise)
+}
+
+function applyLimit(limit: Limit, client: LimitClient, requestCost: number): AppliedLimit {
+  const cost = limit.cost === 1 ? requestCost : chargedCost(requestCost, limit.cost)
+  return {
+    limit,
+    client,
+    check: { key: client.counter, policy: limit.policy, cost },
+    decision: NOT_ASKED,
+    isTaken: false,
+  }
+}
+
+/** Returns the denial of the first limit whose client this process has just banned. */
+export function findDenial(checked: CheckedRequest): Limit | undefined | Promise<Limit | undefined> {
+  const { applied = [checked] } = checked
+  const bans = applied.flatMap(({ limit: { ban }, client }) =>
+    ban === null ? [] : { ban, banned: ban.isBanned(client) },
+  )
+  const late = bans.some(({ banned }) => banned instanceof Promise)
+  if (!late) return bans.find(({ banned }) => banned === true)?.ban.denial
+  return Promise.all(bans.map(({ banned }) => banned)).then((answers) => bans[answers.indexOf(true)]?.ban.denial)
+}
+
+/** Returns what the store is still doing for the counters of some limits, which their clients may know before. */
+export function pendingWrites(
+  dependencies: SeveralLimitsDependencies,
+  applied: readonly AppliedLimit[],
+): Promise<unknown> | undefined {
+  const writes = applied.flatMap(({ limit, client }) => {
+    return limit.awaitsEnd ? (dependencies.pendingWrites(client.counter) ?? []) : []
+  })
+  return writes.length === 0 ? undefined : Promise.all(writes)
+}
+
+/**
+ * Decides by the refusals that are remembered. The store is asked for no limit where one of them refuses: nothing is taken,
+ * and the other limits have no state.
+ *
+ * @returns undefined where the store has to be asked
+ */
+export function refuseByMemory(dependencies: SeveralLimitsDependencies, checked: CheckedRequest): Decision | undefined {
+  const { applied = [], nowMs } = checked
+  let isRefused = false
+  for (const each of applied) {
+    const decision = rememberedRefusal(dependencies, each, nowMs)
+    if (decision === undefined) continue
+    each.decision = decision
+    if (each.limit.block) isRefused = true
+  }
+  return isRefused ? tellDecisive(checked, applied) : undefined
+}
+
+function rememberedRefusal(
+  { remembered }: SeveralLimitsDependencies,
+  { limit, check }: AppliedLimit,
+  nowMs: number,
+): Decision | undefined {
+  if (limit.takesPermits) return undefined
+  if (limit.counts === null) return remembered(check, nowMs)
+  const standing = remembered(toPeek(check), nowMs)
+  return standing && toDecision(check, standing)
+}
+
+/** Checks all limits that no remembered refusal has decided, together, and tells of the decisive one. */
+export function checkTogether(
+  dependencies: SeveralLimitsDependencies,
+  checked: CheckedRequest,
+): Decision | Promise<Decision> {
+  const { applied = [] } = checked
+  const refused = refuseByMemory(dependencies, checked)
+  if (refused !== undefined) return refused
+  const asked = applied.filter(({ decision }) => decision === NOT_ASKED)
+  const late: Promise<Decision>[] = []
+  for (const [index, each] of asked.entries()) {
+    const answer = checkOne(dependencies, checked, each, asked.length - 1 - index)
+    if (answer instanceof Promise) late.push(answer.then((decision) => note(dependencies, each, decision)))
+    else note(dependencies, each, answer)
+  }
+  return late.length === 0
+    ? tellDecisive(checked, applied)
+    : Promise.all(late).then(() => tellDecisive(checked, applied))
+}
+
+function checkOne(
+  dependencies: SeveralLimitsDependencies,
+  checked: CheckedRequest,
+  { limit, check }: AppliedLimit,
+  leads: number,
+): Decision | Promise<Decision> {
+  const { nowMs, waitedMs } = checked
+  if (limit.takesPermits) return dependencies.takePermits(checked, check, leads)
+  if (limit.counts !== null) return dependencies.checkAhead(check, nowMs, waitedMs, leads)
+  return dependencies.check(check, nowMs, waitedMs, leads)
+}
+
+function note({ countsAtOnce }: SeveralLimitsDependencies, applied: AppliedLimit, decision: Decision): Decision {
+  const { limit, check } = applied
+  const isCharged = check.cost > 0 && (limit.counts === null || countsAtOnce)
+  // A limit that refuses counts that as its algorithm does; one that only would refuse has let the request pass.
+  const countsBeyond = !limit.block && check.policy.algorithm === 'fixed_window'
+  applied.decision = decision
+  applied.isTaken = isCharged && (decision.allowed || countsBeyond)
+  return decision
+}
+
+/**
+ * Makes a request tell of the limit that decides: of those that refuse the one with the longest wait, else one that would
+ * refuse if it blocked, else the one with the smallest share left.
+ */
+function tellDecisive(checked: CheckedRequest, [first, ...others]: readonly AppliedLimit[]): Decision {
+  if (first === undefined) throw new RangeError('a request without limits')
+  const decisive = others.reduce((told, next) => (tellsMore(next, told) ? next : told), first)
+  checked.limit = decisive.limit
+  checked.client = decisive.client
+  checked.check = decisive.check
+  return decisive.decision
+}
+
+function tellsMore(a: AppliedLimit, b: AppliedLimit): boolean {
+  const [rankA, rankB] = [rank(a), rank(b)]
+  if (rankA !== rankB) return rankA > rankB
+  return rankA === REFUSES
+    ? refusalMs(a.decision) > refusalMs(b.decision)
+    : rankA !== UNKNOWN && hasLessLeft(a.decision, b.decision)
+}
+
+const [UNKNOWN, ALLOWS, WOULD_REFUSE, REFUSES] = [0, 1, 2, 3]
+
+function rank({ limit, decision }: AppliedLimit): number {
+  if (decision === NOT_ASKED) return UNKNOWN
+  if (decision.allowed) return ALLOWS
+  return limit.block ? REFUSES : WOULD_REFUSE
+}
+
+/** Gives back what the limits of a refused request took. */
+export function giveBackTaken(dependencies: SeveralLimitsDependencies, checked: CheckedRequest): void {
+  const { applied = [], nowMs } = checked
+  const settlements = applied.flatMap((each) => {
+    const { limit, check, decision, isTaken } = each
+    if (!isTaken) return []
+    each.isTaken = false
+    if (decision.allowed) each.decision = withoutCost(decision, check.cost)
+    return limit.takesPermits
+      ? (dependencies.releasePermits(checked, check) ?? [])
+      : toSettlement(check, decision, nowMs)
+  })
+  if (settlements.length > 0) dependencies.giveBack(settlements, nowMs)
+}
