@@ -151,6 +151,7 @@ export function createInternals(
       settings.middleware.backend === 'database' ? new StoredCounters(opened.database, settings.namespace) : undefined,
     resetCounters: (names) => limiter.reset(names),
     codeLimits: hook.codeLimits,
+    findTemplates: hook.findTemplates,
     routedPath: createRoutedPath(router),
     countedAddress: (request) => addresses.client(request).client.counted,
   }

@@ -5,6 +5,7 @@ import type { Database } from '../database/database.js'
 import type { OutageLog } from '../ground/outage-log.js'
 import type { Clock } from '../ground/time/clock.js'
 import type { CodeLimit } from '../http/code-limits.js'
+import type { FindTemplate } from '../http/routes/route-finder.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
 import type { StoredCounters } from '../limiter/stores/sql/stored-counters.js'
@@ -101,6 +102,8 @@ export interface Internals {
   resetCounters(names: readonly string[]): Promise<void>
   /** Returns the limits that the app's code sets. */
   codeLimits(): readonly CodeLimit[]
+  /** Returns the function that finds the template of a path's route, among the routes that were declared after the plugin. */
+  findTemplates(): Promise<FindTemplate>
   /** Returns the path that rules see for a received one. */
   routedPath(received: string): string
   /** Returns the client as limits count addresses: IPv6 by its network. */

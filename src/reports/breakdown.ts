@@ -9,8 +9,8 @@ export interface TrafficCounts {
   readonly denied: number
 }
 
-interface Share extends TrafficCounts {
-  /** A rule (empty: none matched), a path or a method. */
+export interface Share extends TrafficCounts {
+  /** A rule (empty: none matched), a path, the template of a route, or a method. */
   readonly name: string
 }
 
@@ -37,15 +37,17 @@ export function allRefused({ blocked, denied }: Pick<TrafficCounts, 'blocked' | 
 /**
  * @param isListed whether a name may have a share of its own; the others are summed
  * @param measure what the order is by; names with none of it are left out
+ * @param most the most shares
  */
 export function breakdown<Counts extends TrafficCounts>(
   traffic: readonly Counts[],
   nameFor: (counts: Counts) => string,
   isListed: (name: string) => boolean = () => true,
   measure: (counts: TrafficCounts) => number = allRequests,
+  most = MAX_SHARES,
 ): Breakdown {
   const shares = busiest(traffic, nameFor, measure)
-  const listed = shares.filter(({ name }) => isListed(name)).slice(0, MAX_SHARES)
+  const listed = shares.filter(({ name }) => isListed(name)).slice(0, most)
   const names = new Set(listed.map(({ name }) => name))
   return { shares: listed, other: sumTraffic(shares.filter(({ name }) => !names.has(name))) }
 }

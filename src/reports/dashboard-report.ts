@@ -19,6 +19,7 @@ import { findFiltered } from './find-clients.js'
 import { conditionFor, duringPeriod, REFUSED_EVENTS } from './logged-events.js'
 import { type NearLimit, nearLimit } from './near-limit.js'
 import { type OverTime, readOverTime } from './over-time.js'
+import { type PathBreakdown, pathBreakdown } from './path-breakdown.js'
 import { type Offender, rankOffenders } from './ranking.js'
 import type { LogSnapshot, Report } from './report.js'
 import {
@@ -65,7 +66,7 @@ export interface DashboardReport extends Listing {
   readonly rule_hits: readonly RuleHitCount[]
   readonly outcomes: Outcomes
   readonly by_rule: Breakdown
-  readonly by_path: Breakdown
+  readonly by_path: PathBreakdown
   readonly by_method: Breakdown
   readonly over_time: OverTime
   /** The clients near their limit now; undefined where the window has ended. */
@@ -87,6 +88,8 @@ interface DashboardReportOptions extends WindowOptions {
   readonly onlyRefused?: boolean | undefined
   /** Whether `top_offenders` is read, which takes a quarter of the time. */
   readonly hasOffenders?: boolean | undefined
+  /** Returns the template of the route that a path reaches, by which paths are grouped; undefined for a path by itself. */
+  readonly templateFor?: ((method: string, path: string) => string | undefined) | undefined
 }
 
 const MAX_ROWS = 20
@@ -98,6 +101,7 @@ export function dashboardReport({
   listing = DEFAULT_LISTING,
   onlyRefused = false,
   hasOffenders = false,
+  templateFor = () => undefined,
   ...options
 }: DashboardReportOptions): Report<DashboardReport> {
   const window = toWindow(options, 7)
@@ -109,7 +113,6 @@ export function dashboardReport({
       toWindowSummary(windowDays(length, nowMs), await countTraffic(snapshot, period, filter))
     const isByNetwork = listing.group === 'network'
     const { path, ...others } = filter
-    // A window of one day is the present day's.
     // The list of clients comes first: its statements follow one another, and the others run meanwhile.
     const [top_clients, top_networks, anyPath, beside, today, before, top_offenders, over_time, near_limit, changes] =
       await Promise.all([
@@ -117,6 +120,7 @@ export function dashboardReport({
         isByNetwork ? readListedNetworks(snapshot, window, filter, listing, MAX_ROWS) : [],
         readTraffic(snapshot, windowFor(window, nowMs), others),
         readBeside(snapshot, windowFor(window, nowMs), filter),
+        // A window of one day is the present day's.
         window.days === TODAY.days ? undefined : summary(TODAY),
         summary(window, windowBefore(window, nowMs)),
         hasOffenders ? readOffenders(snapshot, window, filter) : [],
@@ -138,15 +142,9 @@ export function dashboardReport({
     const measure = onlyRefused ? allRefused : allRequests
     const ofRules = await inSlice(() => toRuleTraffic(filter, [traffic, beside]))
     const by_rule = await inSlice(() => breakdown(ofRules, ({ rule_name }) => rule_name, isListed, measure))
-    // The rollups count paths for which they had no room under the empty path.
-    const by_path = await inSlice(() =>
-      breakdown(
-        traffic,
-        ({ path }) => path,
-        (path) => path !== '',
-        measure,
-      ),
-    )
+    // A filter by path leads to the paths themselves.
+    const templateOf = path === undefined ? templateFor : () => undefined
+    const by_path = await inSlice(() => pathBreakdown(traffic, templateOf, measure))
     const by_method = await inSlice(() => breakdown(traffic, ({ method }) => method, isListed, measure))
     const rule_hits = await inSlice(() => toRuleHits(ofRules, MAX_ROWS))
     const rules = new Set(by_rule.shares.map(({ name }) => name))

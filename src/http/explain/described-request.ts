@@ -1,11 +1,12 @@
 /** Requests that no client sent, with the route that the app's router finds for them. */
-import { IncomingMessage, METHODS, ServerResponse } from 'node:http'
+import { IncomingMessage, METHODS } from 'node:http'
 import { Socket } from 'node:net'
 import { parse } from 'node:querystring'
 import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
 import createRouter from 'find-my-way'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { createReceivedPath, type RouterOptions, withoutOrigin } from '../request-path.js'
+import { createRouteFinder } from '../routes/route-finder.js'
 
 export interface RequestDescription {
   readonly method: string
@@ -58,31 +59,6 @@ export function createDescribedRequests(app: FastifyInstance, router: RouterOpti
     })
     return { request, route }
   }
-}
-
-/** Creates the function that finds the route of a request, with the library of Fastify's router. */
-function createRouteFinder(options: RouterOptions, routes: readonly RouteOptions[]) {
-  const router = createRouter({ ...options, maxParamLength: 10_000, defaultRoute: () => undefined })
-  for (const route of routes) {
-    try {
-      router.on(
-        [route.method].flat().filter(isRouted),
-        route.url,
-        { constraints: route.constraints ?? {} },
-        () => route,
-      )
-    } catch {
-      // A constraint of the app's own strategy, which this router does not have: the route is left out.
-    }
-  }
-  return function findRoute(raw: IncomingMessage): RouteOptions | undefined {
-    return router.lookup(raw, new ServerResponse(raw))
-  }
-}
-
-/** The types of the router lack the latest methods. */
-function isRouted(method: string): method is createRouter.HTTPMethod {
-  return METHODS.includes(method)
 }
 
 function toMessage({ method, headers }: RequestDescription, url: string): IncomingMessage {

@@ -1,5 +1,5 @@
 import type { FastifyInstance, FastifyReply, HookHandlerDoneFunction, RouteOptions } from 'fastify'
-import { createdByFirstCall } from '../../ground/remember.js'
+import { createdByFirstCall, madeOnce } from '../../ground/remember.js'
 import { createAsk } from '../../http/ask.js'
 import { listCodeLimits } from '../../http/code-limits.js'
 import { createOnRequest } from '../../http/on-request.js'
@@ -55,6 +55,11 @@ export function createHook(components: HookComponents) {
     explain: createdByFirstCall(async () => {
       const { createAppExplain } = await import('./explain.js')
       return createAppExplain(components, decision, routes, isSkipped)
+    }),
+    /** Returns what finds the templates of routes, of all that are declared by the first call. */
+    findTemplates: madeOnce(async () => {
+      const { createTemplateFinder } = await import('../../http/routes/route-finder.js')
+      return createTemplateFinder(components.router, routes.all)
     }),
     codeLimits: () => listCodeLimits(settings.middleware, routes.listLimits()),
     routeLimit: (options: RouteLimitOptions) => routeLimits.create(options, 'limit', false),

@@ -39,7 +39,7 @@ import {
 } from './links.js'
 import { type LogState, logHealth, logNotices, logsOnlyBlocked } from './log-state.js'
 import type { RequestedView } from './requested-view.js'
-import { shareRows } from './shares.js'
+import { pathRows, shareRows } from './shares.js'
 import { refusedChoices, shownSeries, timeSelector, toggleSeries } from './time-selector.js'
 
 /** The content of a page, and where it leads. */
@@ -155,9 +155,7 @@ function tables({ by_rule, by_path, by_method, filter, rule_effects }: Dashboard
       effects: new Map(effectViews(rule_effects).map((effect) => [effect.name, effect])),
       onlyRefused,
     }),
-    paths: shareRows(by_path, { unnamed: 'no path', other: 'other paths' }, (path) => filtered({ path }), {
-      onlyRefused,
-    }),
+    paths: pathRows(by_path, (path) => filtered({ path }), { onlyRefused }),
     methods: shareRows(by_method, { unnamed: 'no method', other: 'other methods' }, (method) => filtered({ method }), {
       onlyRefused,
     }),

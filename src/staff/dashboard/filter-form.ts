@@ -31,7 +31,7 @@ export function filterForm({ by_rule, by_path, by_method }: DashboardReport, vie
     ...filter,
     kept: [...windowFields(window), ...viewEntries(view)].map(([name, value]) => ({ name, value })),
     rules: names(by_rule),
-    paths: names(by_path),
+    paths: by_path.shares.flatMap(({ name, paths }) => (paths === undefined ? name : names(paths))),
     methods: names(by_method),
     chips: filterEntries(filter).map(([name, value]): Chip => {
       return {

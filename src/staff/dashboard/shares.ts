@@ -1,6 +1,7 @@
 import { allRefused, allRequests, type Breakdown, type TrafficCounts } from '../../reports/breakdown.js'
+import type { PathBreakdown, PathShare } from '../../reports/path-breakdown.js'
 import type { EffectView } from './change-views.js'
-import { formatCount, formatRate, visible } from './format.js'
+import { formatCount, formatRate, formatRequests, visible } from './format.js'
 import { type StackSegment, stack } from './stack.js'
 
 /** A row of a table of traffic by rule, path or method. */
@@ -16,6 +17,12 @@ export interface ShareRow {
   readonly segments: readonly StackSegment[]
   /** The effect of a change of a rule; undefined where there is none. */
   readonly effect: EffectView | undefined
+}
+
+/** A row of the table by path: a path, or a route that opens to show its paths. */
+export interface PathRow extends ShareRow {
+  /** The paths of the route; undefined for a path by itself. */
+  readonly members?: readonly { readonly name: string; readonly href: string; readonly counts: string }[]
 }
 
 interface ShareOptions {
@@ -46,6 +53,38 @@ export function shareRows(
       : { ...shareRow(visible(share.name), hrefFor(share.name), share), effect: effects.get(share.name) },
   )
   return measure(other) === 0 ? rows : [...rows, shareRow(names.other, undefined, other)]
+}
+
+/** Returns the rows of the table by path. */
+export function pathRows(by_path: PathBreakdown, hrefFor: (path: string) => string, options: ShareOptions): PathRow[] {
+  const rows = shareRows(by_path, { unnamed: 'no path', other: 'other paths' }, hrefFor, options)
+  return rows.map((row, index) => {
+    const share = by_path.shares[index]
+    return share?.paths === undefined ? row : { ...row, href: undefined, members: pathsOf(share, share.paths, hrefFor) }
+  })
+}
+
+/** Returns the paths of a route. Those that are not listed are found by the beginning that they have in common. */
+function pathsOf({ name }: PathShare, { shares, other }: Breakdown, hrefFor: (path: string) => string) {
+  const prefix = name.slice(0, name.indexOf(':'))
+  const listed = shares.map((path) => ({
+    name: visible(path.name),
+    href: hrefFor(path.name),
+    counts: countWords(path),
+  }))
+  return allRequests(other) === 0
+    ? listed
+    : [...listed, { name: 'other paths', href: hrefFor(prefix), counts: countWords(other) }]
+}
+
+/** Formats `1,811 requests, 112 refused`. */
+function countWords(counts: TrafficCounts): string {
+  const { blocked, would_block, denied } = counts
+  const words = [formatRequests(allRequests(counts))]
+  if (blocked > 0) words.push(`${formatCount(blocked)} refused`)
+  if (would_block > 0) words.push(`${formatCount(would_block)} would be refused`)
+  if (denied > 0) words.push(`${formatCount(denied)} denied`)
+  return words.join(', ')
 }
 
 function limitToRefused({ blocked, denied }: TrafficCounts): TrafficCounts {
