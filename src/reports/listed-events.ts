@@ -136,7 +136,7 @@ function isLookedUp(found: LoggedClients | undefined): found is LoggedClients & 
   return found?.keys !== undefined && (found.ranges === undefined || found.keys.length <= MAX_NETWORK_LISTS)
 }
 
-/** Returns the conditions of an event that passes the filter, and that follows a position. */
+/** Returns the conditions of an event that matches the filter, and that follows a position. */
 function conditionsFor(
   snapshot: LogSnapshot,
   { key, policy, outcome, allowed, path, method, sinceMs, untilMs }: ListedFilter,

@@ -26,7 +26,7 @@ export interface NearLimit {
    * many.
    */
   readonly since_ms: number
-  /** The number of requests that were read, of those that pass the filter: the latest 5,000. */
+  /** The number of requests that were read, of those that match the filter: the latest 5,000. */
   readonly requests: number
 }
 

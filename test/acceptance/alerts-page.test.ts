@@ -41,7 +41,7 @@ forEachDatabase((provider) => {
     assert.match(text, />Email: not tried yet</)
     assert.match(text, /2 recipients at example\.com, through mail\.example\.com:2525</)
     assert.match(text, /hooks\.example\.com, as a message for Slack, not signed</)
-    assert.match(text, /The servers run the alerts by themselves, the next time at <time datetime="[\dT:-]+12:00:00Z">/)
+    assert.match(text, /The servers send alerts on a schedule\. Next run: <time datetime="[\dT:-]+12:00:00Z">/)
     assert.match(text, /They have not run yet/)
     assert.doesNotMatch(text, /hunter2|T0K3N|ops@|oncall@|Send a test message/)
     assert.equal((await (await open(PAGE)).submit({})).status, 403)
@@ -120,7 +120,7 @@ forEachDatabase((provider) => {
     assert.deepEqual(rowsOf((await get(PAGE)).text), [])
     const { analytics } = other.app.smartRateLimit
     await analytics.sendOffenderAlerts()
-    assert.deepEqual(rowsOf((await get(PAGE)).text), [['Keys over the threshold', 'Nothing to tell', 'never sent']])
+    assert.deepEqual(rowsOf((await get(PAGE)).text), [['Keys over the threshold', 'Nothing to report', 'never sent']])
 
     await logEvents(client, { key: 'ip:203.0.113.7', blocked: 5, atMs: clock.now() })
     await analytics.sendOffenderAlerts()
@@ -136,7 +136,7 @@ forEachDatabase((provider) => {
     ])
     assert.match(after.text, /class="card state failing" aria-labelledby="channel-0"/)
     await analytics.sendOffenderAlerts()
-    assert.match((await get(PAGE)).text, /Told of 1 key</)
+    assert.match((await get(PAGE)).text, /Reported 1 key</)
   })
 
   test('the links of an alert lead to the client, the network and the policy since it began', async (t) => {
@@ -186,7 +186,7 @@ forEachDatabase((provider) => {
   test('without a channel, a schedule or a log the page says so, and has no form', async (t) => {
     const none = await openForms(t, provider, 'admin', { logEvents: false })
     const { text } = await none.get(PAGE)
-    assert.match(text, /<b>No alert is sent:<\/b>/)
+    assert.match(text, /<b>No alerts are sent:<\/b>/)
     assert.match(text, /<b>This server logs nothing,<\/b>/)
     assert.doesNotMatch(text, /<form[^>]*method="post"/)
     const hook = await openForms(t, provider, 'admin', { alertWebhook: 'http://127.0.0.1:1/' })

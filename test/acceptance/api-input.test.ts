@@ -48,7 +48,7 @@ const CASES: readonly Case[] = [
     '/rules/api',
     { json: { ...RULE, name: 'other' } },
     400,
-    { name: /is not the name of the address, "api": leave it out/ },
+    { name: /differs from the name in the address, "api": leave it out/ },
   ],
   // It contradicts another field.
   ['PUT', '/rules/api', { json: { ...RULE, cost: 6 } }, 400, { cost: /./ }],

@@ -110,7 +110,7 @@ forEachDatabase((provider) => {
           const { status, text } = await call(method, address, { json, as: role })
           assert.equal(status === 403, !mayDo(role, right), `${role} ${method} ${address}: ${status} ${text}`)
           if (status === 403) {
-            assert.match(text, new RegExp(`role ${role} may not .*takes the role`))
+            assert.match(text, new RegExp(`role ${role} may not .*needs the role`))
             assert.equal(await contents(), before)
           } else {
             // What one has done, the next finds done.
@@ -248,7 +248,7 @@ test("the host's authorize answers a role, and a page of another site does not u
 test('without tokens and authorize every request is refused; wrong options fail at start', async (t) => {
   const { call, log } = await startWithApi(t, 'sqlite', { api: { tokens: false } })
   assert.equal((await call('GET', '/rules', { as: 'admin' })).status, 401)
-  assert.match(JSON.stringify(log), /takes no tokens and has no authorize/)
+  assert.match(JSON.stringify(log), /accepts no tokens and has no "authorize"/)
   for (const [api, message] of [
     [{ token: true }, /"token" of apiPlugin is unknown: it takes tokens, authorize/],
     [{ tokens: 'yes' }, /"tokens" of apiPlugin is yes: give true or false/],

@@ -124,7 +124,7 @@ forEachDatabase((provider) => {
       await its.do(await open(), action, field)
       const blocked = await its.do(await open(), 'block', { for: '1h' })
       assert.deepEqual(noticeOf(blocked), ['success', 'Denied until 2026-01-15 13:00:00 UTC.'])
-      assert.match(withoutTimes(blocked.text), new RegExp(`<h2>${words}</h2>.*?The block decides first`, 's'))
+      assert.match(withoutTimes(blocked.text), new RegExp(`<h2>${words}</h2>.*?The block takes precedence`, 's'))
       assert.doesNotMatch(blocked.text, /where the path matches/)
       assert.deepEqual(await statuses(1, '/', { from: BAD }), [403])
 
@@ -209,10 +209,10 @@ forEachDatabase((provider) => {
     await statuses(3, '/login', { from: BAD })
     const page = await open()
     assert.match(page.text, /from 9\/m, the default rate/)
-    assert.match(page.text, /A rate is for all its paths together\./)
+    assert.match(page.text, /The rate applies to all paths together\./)
     assert.match(
       (await open('ip:203.0.113.0/24')).text,
-      /Each of its addresses gets the rate, for all its paths together\./,
+      /The rate applies to each address, for all paths together\./,
     )
     const raised = await its.do(page, 'raise', { to: '18/m' })
     assert.deepEqual(noticeOf(raised), ['success', 'Limited to 18/m for ever.'])
@@ -231,7 +231,7 @@ forEachDatabase((provider) => {
     const lower = await its.do(await open(), 'raise', { to: 'typed', rate: '1/m' })
     assert.deepEqual(noticeOf(lower), [
       'success',
-      'Limited to 1/m for ever. That can be less than 2/m, the default rate.',
+      'Limited to 1/m for ever. This may be less than 2/m, the default rate.',
     ])
   })
 
@@ -240,7 +240,7 @@ forEachDatabase((provider) => {
     await app.smartRateLimit.client.rateLimitOverride.create({ data: { client: 'ip:203.0.113.0/24', effect: 'deny' } })
     const page = await open()
     const first =
-      /The block of <a class="code" href="client\.html\?client&#x3D;ip%3A203\.0\.113\.0%2F24&amp;days&#x3D;1">ip:203\.0\.113\.0\/24<\/a> goes first:<\/b> a rate or an exemption that is set here waits/
+      /The block of <a class="code" href="client\.html\?client&#x3D;ip%3A203\.0\.113\.0%2F24&amp;days&#x3D;1">ip:203\.0\.113\.0\/24<\/a> takes precedence:<\/b> a rate or an exemption that is set here applies only after/
     assert.match(page.text, first)
     for (const [action, words] of [
       ['allow', 'Exempt from all limits for ever'],
@@ -251,12 +251,12 @@ forEachDatabase((provider) => {
       assert.match(
         text,
         new RegExp(
-          `^Denied for ever, as before\\. The block of ip:203\\.0\\.113\\.0/24 goes first; after it: ${words}\\. <a href="client\\.html\\?client=ip%3A203\\.0\\.113\\.0%2F24&days=1">To the page of`,
+          `^Denied for ever, as before\\. The block of ip:203\\.0\\.113\\.0/24 takes precedence; after it: ${words}\\. <a href="client\\.html\\?client=ip%3A203\\.0\\.113\\.0%2F24&days=1">To the page of`,
         ),
       )
       assert.deepEqual(await statuses(1, '/', { from: BAD }), [403])
     }
-    assert.match((await open()).text, /<h2>Limited to 4\/m for ever<\/h2>.*?The block decides first/s)
+    assert.match((await open()).text, /<h2>Limited to 4\/m for ever<\/h2>.*?The block takes precedence/s)
     // A block of its own is as narrow as it says.
     assert.equal(noticeOf(await its.do(await open(), 'block', { for: '1h' }))?.[0], 'success')
   })

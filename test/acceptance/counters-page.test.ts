@@ -37,7 +37,7 @@ forEachDatabase((provider) => {
     assert.match(text, /<span class="window">2 in 60 seconds<[\s\S]*data-label="Limit">5\/m</)
     assert.equal(listed((await get('counters.html?q=default')).text).length, 2)
     assert.equal(listed((await get('counters.html?q=log_n')).text).length, 0)
-    assert.match((await get('counters.html?q=nobody%00%F0')).text, /No counter is of that client/)
+    assert.match((await get('counters.html?q=nobody%00%F0')).text, /No counter matches that client/)
   })
 
   test('an operator resets ticked counters, or all of a client, and the client goes on at once', async (t) => {
@@ -151,7 +151,7 @@ forEachDatabase((provider) => {
     })
     assert.deepEqual(await statuses(3, '/', { from: ADDRESS }), [200, 200, 429])
     const form = await open(`counters.html?q=${ADDRESS}`)
-    assert.match(form.text, /where they cannot be listed/)
+    assert.match(form.text, /so they cannot be listed/)
     assert.match(form.text, /Reset its counters/)
     await form.submit({ client: ADDRESS }, {}, 'counters.html')
     assert.deepEqual(await statuses(1, '/', { from: ADDRESS }), [200])

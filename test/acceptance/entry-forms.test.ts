@@ -61,7 +61,7 @@ forEachDatabase((provider) => {
     assert.match(sentence, /Write it as 100\/m\.$/)
     const tooLong = await submit('rule.html', { ...fields, rate: 'x'.repeat(100_000) })
     assert.equal(tooLong.status, 413)
-    assert.match(tooLong.text, /Nothing was changed[\s\S]*The form is too long: go back, and shorten what you wrote\./)
+    assert.match(tooLong.text, /Nothing was changed[\s\S]*The form is too long: go back, and shorten your text\./)
   })
 
   test('a description has at most 1,000 characters, in the form, the API and documents', async (t) => {
@@ -87,7 +87,7 @@ forEachDatabase((provider) => {
     const fields = { name: 'login', pathPattern: '^/login', rate: '5/m' }
     await submit('rule.html', fields)
     const refused = await submit('rule.html', fields)
-    assert.match(refused.text, />There is another rule of this name already\. Give another one\.</)
+    assert.match(refused.text, />Another rule already has this name\. Give another one\.</)
   })
 
   test('a form of another site, or without its token, writes nothing', async (t) => {

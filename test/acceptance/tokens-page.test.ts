@@ -89,6 +89,6 @@ forEachDatabase((provider) => {
     assert.equal(status, 200)
     assert.match(text, /it has no API that takes them/)
     assert.match(text, /<bdi>&lt;b&gt;\\u\{202e\}x<\/bdi>/)
-    assert.match(text, /no role, it opens nothing[\s\S]*Expired <time/)
+    assert.match(text, /not a role, gives no access[\s\S]*Expired <time/)
   })
 })

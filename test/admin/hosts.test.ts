@@ -246,7 +246,7 @@ test('options that are wrong, unknown or contradict each other are refused at st
     [{ rootpath: '/x' }, /Option "rootpath" of adminPlugin is unknown: it takes staff, isStaff, rootPath, /],
     [{ staff: {} }, /Option "staff" is not what staffAccounts/],
     [{ isStaff: true }, /Option "isStaff" is not a function/],
-    [{ staff, isStaff: () => true }, /Options "staff" and "isStaff" are both given/],
+    [{ staff, isStaff: () => true }, /Options "staff" and "isStaff" are both set/],
     [{ staff, actor: () => 'grace' }, /Options "staff" and "actor" are both given/],
   ]
   for (const [options, message] of wrong) {

@@ -98,7 +98,7 @@ inChromium(() => {
             await page.getByRole('heading', { name: `ip:${SCRAPER}`, level: 1 }).waitFor()
           })
           assert.deepEqual(
-            await page.getByRole('region', { name: 'Limits that it met' }).getByRole('rowheader').count(),
+            await page.getByRole('region', { name: 'Limits that applied' }).getByRole('rowheader').count(),
             2,
           )
           assert.ok(clicks <= 2, `${clicks}`)

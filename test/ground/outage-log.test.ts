@@ -17,7 +17,7 @@ const REFUSED = Object.assign(new Error('connect ECONNREFUSED 127.0.0.1:5432'), 
 test('the first line of a cause has the error, later ones its message, and none says the same twice', () => {
   const { log, taken } = start()
   const ended = new Error('Connection terminated unexpectedly')
-  const wrapped = new Error('The database does not answer', { cause: REFUSED })
+  const wrapped = new Error('The database does not respond', { cause: REFUSED })
   log.error({ err: ended }, 'store')
   log.error({ err: wrapped }, 'rules')
   log.error({ err: REFUSED }, 'rules')

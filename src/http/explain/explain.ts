@@ -46,7 +46,7 @@ export interface ExplainedLimit {
 export interface Explanation {
   /** The policy that decides; null where none does: for skipped paths and requests, and routes that opted out. */
   readonly decided_by: string | null
-  /** The limits in the order of deciding. */
+  /** The limits, in the order in which they are tried. */
   readonly limits: readonly ExplainedLimit[]
 }
 

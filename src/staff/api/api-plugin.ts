@@ -35,7 +35,7 @@ async function registerWithApi(app: FastifyInstance, options: ApiOptions): Promi
   validateApiOptions(options, app.prefix)
   const internals = internalsFor(app)
   if (!takesTokens && authorize === undefined) {
-    app.log.warn('apiPlugin takes no tokens and has no authorize: it refuses every request')
+    app.log.warn('apiPlugin accepts no tokens and has no "authorize": it refuses every request')
   }
   // The validator and the reports are loaded only by apps with an API.
   const [{ registerApi }, { Tokens }] = await Promise.all([import('./register-routes.js'), import('./token-table.js')])
@@ -53,7 +53,7 @@ async function registerWithApi(app: FastifyInstance, options: ApiOptions): Promi
 function validateApiOptions(options: ApiOptions, prefix: string): void {
   const unknown = Object.keys(options).find((name) => !KNOWN.includes(name))
   if (unknown !== undefined) {
-    throw new InvalidSettingError(`Option "${unknown}" of apiPlugin is unknown: it takes ${KNOWN.join(', ')}`)
+    throw new InvalidSettingError(`Option "${unknown}" of apiPlugin does not exist: give one of ${KNOWN.join(', ')}`)
   }
   const { tokens, authorize } = options
   if (tokens !== undefined && typeof tokens !== 'boolean') {

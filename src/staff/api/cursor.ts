@@ -38,7 +38,7 @@ export function parseCursor<Schema extends TSchema>(list: string, schema: Schema
       in: 'query',
       field: 'cursor',
       detail:
-        'is not a valid cursor of this list: give the nextCursor of its last page, with the same filters, or none',
+        'is not a valid cursor of this list: give the nextCursor of the page before, with the same filters, or leave it out',
     },
   ])
 }

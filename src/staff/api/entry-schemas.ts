@@ -80,13 +80,13 @@ const Change = Type.Object(
   {
     id: Type.Integer(),
     changedAt: Type.String({ format: 'date-time' }),
-    actor: Type.String({ description: 'Who did it; empty where that is not known.' }),
-    source: Type.Enum([...CHANGE_SOURCES], { description: 'Where it came from.' }),
+    actor: Type.String({ description: 'Who made the change; empty where that is not known.' }),
+    source: Type.Enum([...CHANGE_SOURCES], { description: 'Where the change came from.' }),
     entity: Type.Enum(['rule', 'override']),
     name: Type.String({ description: "The rule's name, or the override's client." }),
     action: Type.Enum(['create', 'update', 'delete']),
     actionId: Type.String({
-      description: 'The same for all changes of one action, which are reverted together; empty for raw SQL.',
+      description: 'The identity that all changes of one action share, which are reverted together; empty for raw SQL.',
     }),
     before: Fields,
     after: Fields,
@@ -110,7 +110,7 @@ function differenceSchema(entry: TSchema, identity: readonly string[]): TSchema 
   })
 }
 
-const OVERRIDE_FIELDS = entrySchema(OVERRIDES.fields, 'An override, as files have it.')
+const OVERRIDE_FIELDS = entrySchema(OVERRIDES.fields, 'An override, as exported files have it.')
 
 /** The schemas that several routes name. */
 export const SHARED_SCHEMAS = {
@@ -129,7 +129,9 @@ export const SHARED_SCHEMAS = {
         Type.Array(
           Type.Object({
             in: Type.Enum(['path', 'query', 'header', 'body']),
-            field: Type.String({ description: 'Such as rate, or rules[3].rate; empty for all of it.' }),
+            field: Type.String({
+              description: 'The field, such as rate or rules[3].rate; empty for the whole request.',
+            }),
             detail: Type.String(),
           }),
           { description: 'One entry for every wrong field.' },
@@ -147,7 +149,7 @@ export const ChangeSchema = shared('Change')
 export const DifferenceSchema = Type.Object({
   rules: differenceSchema(RuleSchema, ['name']),
   overrides: differenceSchema(shared('OverrideEntry'), ['client', 'pathPattern']),
-  expired: Type.Integer({ description: 'Expired overrides of the document, which were left out.' }),
+  expired: Type.Integer({ description: 'Expired overrides in the document, which were left out.' }),
   applied: Type.Boolean({ description: 'Whether it was written.' }),
 })
 
@@ -178,8 +180,10 @@ export function pageSchema(entries: TSchema) {
 
 /** The parameters of every list. */
 export const PAGE = {
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 100, description: 'The most entries.' })),
-  cursor: Type.Optional(Type.String({ maxLength: 2_000, description: 'The nextCursor of the last page.' })),
+  limit: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 1_000, default: 100, description: 'The maximum number of entries.' }),
+  ),
+  cursor: Type.Optional(Type.String({ maxLength: 2_000, description: 'The nextCursor of the page before.' })),
 }
 export const DEFAULT_LIMIT = 100
 

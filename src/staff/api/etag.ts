@@ -10,7 +10,7 @@ const TAGS = /^(?:W\/)?"[\x21\x23-\x7e]*"(?:\s*,\s*(?:W\/)?"[\x21\x23-\x7e]*")*$
 export const IF_MATCH = Type.Object({
   'if-match': Type.Optional(
     Type.Refine(
-      Type.String({ description: 'Its ETag: nothing is written when it was changed since.' }),
+      Type.String({ description: 'The ETag of the entry: nothing is written if the entry was changed since.' }),
       (text) => text === '*' || TAGS.test(text),
       () => 'is not a valid ETag: send the ETag as you received it, with its quotes, or *',
     ),

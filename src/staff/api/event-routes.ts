@@ -22,26 +22,26 @@ export function addEventRoutes(app: ApiScope, { internals }: ApiContext): void {
     '/events',
     operation('events', 'listEvents', 'read', 'List events', {
       description:
-        'The logged requests, the newest first, that pass all filters. Events of the last seconds may still be on their way from other servers.',
+        'The logged requests that match all filters, newest first. Events of the last seconds may not have arrived from other servers yet.',
       querystring: closed({
         ...PAGE,
-        key: Text(255, 'Only of this key, as in the log.'),
+        key: Text(255, 'Only events of this key, as in the log.'),
         client: Text(
           255,
-          'Only of this client, or of the clients of this network, under all rules: ip:203.0.113.7, user:7, 203.0.113.0/24.',
+          'Only events of this client, or of the clients in this network, under all rules: ip:203.0.113.7, user:7, 203.0.113.0/24.',
         ),
         policy: Text(
           255,
-          'Only decided by this policy: a name of a rule, a prefix, default, override, deny-list, …. Of a rule also where it applied beside others.',
+          'Only events that this policy decided: the name of a rule, a prefix, default, override, deny-list, …. Of a rule also where it applied beside others.',
         ),
-        outcome: Type.Optional(Type.Enum([...EVENT_OUTCOMES], { description: 'Only with this outcome.' })),
+        outcome: Type.Optional(Type.Enum([...EVENT_OUTCOMES], { description: 'Only events with this outcome.' })),
         allowed: Type.Optional(
           Type.Boolean({ description: 'true: only requests that were allowed. false: only requests that were not.' }),
         ),
-        path: Text(500, 'Only of paths that begin so.'),
-        method: Text(10, 'Only of this method.'),
-        since: Moment('Only from this moment on: 2027-01-31T12:00:00Z.'),
-        until: Moment('Only before this moment.'),
+        path: Text(500, 'Only requests whose path begins with this.'),
+        method: Text(10, 'Only requests with this method.'),
+        since: Moment('The beginning of the range, such as 2027-01-31T12:00:00Z.'),
+        until: Moment('The end of the range, which is not part of it.'),
       }),
       response: { 200: answer('A page of events.', pageSchema(EventSchema)) },
     }),

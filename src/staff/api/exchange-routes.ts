@@ -19,7 +19,7 @@ export function addExchangeRoutes(app: ApiScope, { internals, limits, write }: A
     '/export',
     operation('exchange', 'exportRules', 'read', 'Export rules and overrides', {
       description:
-        'All rules, and all overrides that have not expired, as of one moment: the file of ratelimit rules export. It has to be read within two minutes; an actor has four at once.',
+        'All rules, and all overrides that have not expired, as of one moment: the file that `ratelimit rules export` prints. The answer must be read within two minutes. An actor can have four exports at once.',
       response: { 200: answer('The document.', DocumentSchema) },
     }),
     async (request, reply) => {
@@ -42,10 +42,14 @@ export function addExchangeRoutes(app: ApiScope, { internals, limits, write }: A
         'Import rules and overrides',
         {
           description:
-            'Makes the rules and overrides equal to those of a document, all or nothing. A list that the document lacks stays as it is: without rules it takes the role operator, with them admin. A dry run takes viewer.',
+            'Makes the rules and overrides equal to those of a document, all or nothing. Where the document has no list of rules or of overrides, those stay as they are. A document with rules needs the role admin, one without them operator, a dry run viewer.',
           querystring: closed({
-            dryRun: Type.Optional(Type.Boolean({ default: false, description: 'Only answers the difference.' })),
-            keep: Type.Optional(Type.Boolean({ default: false, description: 'Deletes nothing.' })),
+            dryRun: Type.Optional(
+              Type.Boolean({ default: false, description: 'Returns the difference, and writes nothing.' }),
+            ),
+            keep: Type.Optional(
+              Type.Boolean({ default: false, description: 'Keeps rules and overrides that are not in the document.' }),
+            ),
           }),
           body: DocumentToImport,
           response: { 200: answer('The difference.', DifferenceSchema) },

@@ -17,15 +17,18 @@ export function addHistoryRoutes(app: ApiScope, { internals, limits, write }: Ap
   app.get(
     '/history',
     operation('history', 'listChanges', 'read', 'List changes', {
-      description: 'The changes of rules and overrides, the newest first.',
+      description: 'The changes to rules and overrides, newest first.',
       querystring: closed({
         ...PAGE,
         name: Type.Optional(
-          Type.String({ maxLength: 255, description: 'Of the rule, or of the client of an override: now, or ever.' }),
+          Type.String({
+            maxLength: 255,
+            description: 'The name of a rule, or the client of an override, current or former.',
+          }),
         ),
         entity: Type.Optional(Type.Enum(['rule', 'override'])),
-        source: Type.Optional(Type.Enum([...CHANGE_SOURCES], { description: 'Where it came from.' })),
-        actor: Type.Optional(Type.String({ maxLength: 200, description: 'Who did it: the whole name.' })),
+        source: Type.Optional(Type.Enum([...CHANGE_SOURCES], { description: 'Where the change came from.' })),
+        actor: Type.Optional(Type.String({ maxLength: 200, description: 'Who made the change: the whole name.' })),
       }),
       response: { 200: answer('A page of changes.', pageSchema(ChangeSchema)) },
     }),
@@ -41,9 +44,9 @@ export function addHistoryRoutes(app: ApiScope, { internals, limits, write }: Ap
     '/history/:id/revert',
     operation('history', 'revertChange', 'writeOverrides', 'Revert a change', {
       description:
-        'All changes of the same action are reverted together. Later changes of other fields stay. Changes of rules take the role admin, but for switching them; those of overrides take operator.',
+        'All changes of the same action are reverted together. Later changes to other fields stay. Reverting changes to rules needs the role admin, except for switching a rule on or off; reverting changes to overrides needs operator.',
       params: Type.Object({ id: Type.Integer({ minimum: 1, maximum: MAX_ID, description: "The change's id." }) }),
-      response: { 204: answer('It is undone; the history has a new change.') },
+      response: { 204: answer('The change is reverted; the history has a new change.') },
     }),
     async (request, reply) => {
       const { id } = request.params

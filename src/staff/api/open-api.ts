@@ -14,7 +14,7 @@ const ERRORS: Readonly<Record<number, string>> = {
   401: 'Without a role: no token, or one that is unknown, revoked or expired.',
   403: 'The role does not permit this.',
   429: 'Too many refused requests.',
-  503: 'The database does not answer.',
+  503: 'The database does not respond.',
 }
 const INPUT_ERRORS: Readonly<Record<number, string>> = { 400: 'A field is wrong; nothing was written.' }
 const BODY_ERRORS: Readonly<Record<number, string>> = { 413: 'The body is too long.', 415: 'The body is not JSON.' }

@@ -15,7 +15,7 @@ const MAX_ID = 2_147_483_647
 const IDENTIFIED = Type.Object({ id: Type.Integer({ minimum: 1, maximum: MAX_ID, description: "The override's id." }) })
 const LOCATION = { Location: { type: 'string', description: 'Its address.' } }
 const OVERRIDE = answer('The override.', OverrideSchema, ETAG)
-const TAKEN = 'This client has an override for this path already: change that one.'
+const TAKEN = 'This client already has an override for this path: change that one.'
 
 export function addOverrideRoutes(app: ApiScope, { internals, write }: ApiContext): void {
   const { database, clock, privacy } = internals
@@ -30,10 +30,12 @@ export function addOverrideRoutes(app: ApiScope, { internals, write }: ApiContex
   app.get(
     '/overrides',
     operation('overrides', 'listOverrides', 'read', 'List overrides', {
-      description: 'All overrides and bans, also those that have expired, the oldest first.',
+      description: 'All overrides and bans, including expired ones, oldest first.',
       querystring: closed({
         ...PAGE,
-        client: Type.Optional(Type.String({ maxLength: 255, description: 'Only of this client: ip:203.0.113.7.' })),
+        client: Type.Optional(
+          Type.String({ maxLength: 255, description: 'Only overrides of this client: ip:203.0.113.7.' }),
+        ),
       }),
       response: { 200: answer('A page of overrides.', pageSchema(OverrideSchema)) },
     }),
@@ -83,7 +85,7 @@ export function addOverrideRoutes(app: ApiScope, { internals, write }: ApiContex
     operation('overrides', 'deleteOverride', 'writeOverrides', 'End an override', {
       params: IDENTIFIED,
       headers: IF_MATCH,
-      response: { 204: answer('It has ended.') },
+      response: { 204: answer('The override has ended.') },
     }),
     async (request, reply) => {
       const { id } = request.params

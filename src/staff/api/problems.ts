@@ -46,12 +46,12 @@ export const ConflictError = createError('FST_RATE_LIMIT_CONFLICT', '%s', 409)
 export const UnauthorizedError = createError('FST_RATE_LIMIT_UNAUTHORIZED', '%s', 401)
 export const TooManyExportsError = createError(
   'FST_RATE_LIMIT_TOO_MANY_EXPORTS',
-  'Four exports of yours have not ended: read them to their end, then repeat the request.',
+  'You have four unfinished exports: read them to the end, then repeat the request.',
   429,
 )
 export const ChangedError = createError(
   'FST_RATE_LIMIT_CHANGED',
-  'It was changed since you read it, and nothing was written: read it again, and repeat the change with its ETag.',
+  'The entry was changed since you read it, and nothing was written: read it again, and repeat the change with its new ETag.',
   412,
 )
 
@@ -127,7 +127,7 @@ function wrongFields(error: unknown): readonly WrongField[] {
 
 function detailOf(error: FastifyError, status: number): string {
   if (error instanceof DatabaseUnavailableError) return error.message
-  if (status >= 500) return "The request could not be answered. The server's log has the reason."
+  if (status >= 500) return "The request could not be answered. The reason is in the server's log."
   const wrong = wrongFields(error)
   if (wrong.length > 0) return listed(wrong)
   if (error instanceof RevertError) return `${error.message}.`

@@ -86,11 +86,11 @@ function addRefusals(app: FastifyInstance, routes: readonly (readonly [url: stri
     // A longer address must not reach the wildcard of a shorter one.
     addRefusal(app, others, url, (reply) => {
       reply.header('allow', methods.join(', '))
-      return new MethodError(`This address takes ${methods.join(', ')}.`)
+      return new MethodError(`This address accepts ${methods.join(', ')}.`)
     })
   }
   addRefusal(app, app.supportedMethods, '/*', () => {
-    return new NotFoundError('There is no such address: openapi.json has all of them.')
+    return new NotFoundError('There is no such address: openapi.json lists all of them.')
   })
 }
 

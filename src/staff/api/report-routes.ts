@@ -24,15 +24,19 @@ const windowParameters = (normalDays: number) => ({
       exclusiveMinimum: 0,
       maximum: MAX_DAYS,
       default: normalDays,
-      description: 'The last so many days. Not together with `since`.',
+      description: 'The number of days, up to now. Not together with `since`.',
     }),
   ),
-  since: Moment('Only from this moment on: 2027-01-31T12:00:00Z.'),
-  until: Moment('Only before this moment; now unless given. Only together with `since`.'),
+  since: Moment('The beginning of the range, such as 2027-01-31T12:00:00Z.'),
+  until: Moment('The end of the range, which is not part of it; now by default. Only together with `since`.'),
 })
 const Limit = (normally: number) =>
-  Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: normally, description: 'The most rows.' }))
-const Recent = Type.Optional(Type.Integer({ minimum: 1, maximum: 1_000, default: 50, description: 'The most events.' }))
+  Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 1_000, default: normally, description: 'The maximum number of rows.' }),
+  )
+const Recent = Type.Optional(
+  Type.Integer({ minimum: 1, maximum: 1_000, default: 50, description: 'The maximum number of events.' }),
+)
 const Text = (about: string) => Type.String({ minLength: 1, maxLength: 255, description: about })
 
 export function addReportRoutes(app: ApiScope, { internals, limits: { analytics } }: ApiContext): void {
@@ -89,8 +93,8 @@ export function addReportRoutes(app: ApiScope, { internals, limits: { analytics 
   app.get(
     '/reports/incidents',
     report('listIncidents', 'List the incidents: unusually many refusals', IncidentsSchema, {
-      since: Moment('Only those that were not over before this moment: a day ago unless given.'),
-      until: Moment('Only those that began before this moment. Only together with `since`.'),
+      since: Moment('Only incidents that were not over before this moment; a day ago by default.'),
+      until: Moment('Only incidents that began before this moment. Only together with `since`.'),
     }),
     async ({ query }) => {
       const window = { since: parseBound(query.since), until: parseBound(query.until) }
@@ -101,9 +105,14 @@ export function addReportRoutes(app: ApiScope, { internals, limits: { analytics 
     '/reports/traffic',
     report('getTraffic', 'Show the requests over time', TrafficSchema, {
       ...windowParameters(7),
-      rule: Type.Optional(Type.String({ maxLength: 100, description: 'Only decided by this rule; empty for none.' })),
-      path: Type.Optional(Type.String({ maxLength: 500, description: 'Only of paths that begin so.' })),
-      method: Type.Optional(Type.String({ maxLength: 10, description: 'Only of this method.' })),
+      rule: Type.Optional(
+        Type.String({
+          maxLength: 100,
+          description: 'Only requests that this rule decided; empty for those that no rule decided.',
+        }),
+      ),
+      path: Type.Optional(Type.String({ maxLength: 500, description: 'Only requests whose path begins with this.' })),
+      method: Type.Optional(Type.String({ maxLength: 10, description: 'Only requests with this method.' })),
     }),
     async ({ query }) => {
       const { days, since, until, ...filter } = query

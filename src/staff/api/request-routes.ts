@@ -13,7 +13,7 @@ import { streamRows } from './streamed-json.js'
 const MAX_TEXT = 2_000
 const Trial = closed({
   method: Type.Optional(Type.String({ maxLength: 100, default: 'GET' })),
-  path: Type.String({ maxLength: MAX_TEXT, description: 'As a client sends it, with or without a query.' }),
+  path: Type.String({ maxLength: MAX_TEXT, description: 'The path as a client sends it, with or without a query.' }),
   ip: Type.Optional(Type.String({ maxLength: 100, description: "The client's address." })),
   user: Type.Optional(
     Type.Union(
@@ -35,14 +35,14 @@ const Counted = closed({
     Type.String({
       minLength: 1,
       maxLength: MAX_CLIENT_LENGTH,
-      description: 'All counters of this client: user:1007, or an address, with or without ip: before it.',
+      description: 'Resets all counters of this client: user:1007, or an address, with or without ip: before it.',
     }),
   ),
   key: Type.Optional(
     Type.String({
       minLength: 1,
       maxLength: MAX_KEY_LENGTH,
-      description: 'The counters of this key, as in the log: rule:api:203.0.113.7. Not together with `client`.',
+      description: 'Resets the counters of this key, as in the log: rule:api:203.0.113.7. Not together with `client`.',
     }),
   ),
 })
@@ -76,7 +76,8 @@ export function addRequestRoutes(app: ApiScope, { limits, internals }: ApiContex
   app.post(
     '/explain',
     operation('requests', 'explainRequest', 'read', 'Explain a request', {
-      description: 'Which limits a request would meet, in the order of deciding. Nothing is sent or charged.',
+      description:
+        'The limits that would apply to a request, in the order in which they are tried. Nothing is sent, and nothing is counted.',
       body: Trial,
       response: { 200: answer('The limits.', ExplanationSchema) },
     }),
@@ -90,7 +91,7 @@ export function addRequestRoutes(app: ApiScope, { limits, internals }: ApiContex
     operation('requests', 'resetCounters', 'resetCounters', 'Reset the counters of a client', {
       description: 'Every process obeys within two seconds.',
       body: Counted,
-      response: { 204: answer('They are reset.') },
+      response: { 204: answer('The counters are reset.') },
     }),
     async (request, reply) => {
       const key = await reset(request.body)
@@ -102,7 +103,7 @@ export function addRequestRoutes(app: ApiScope, { limits, internals }: ApiContex
   app.get(
     '/health',
     operation('requests', 'getHealth', 'read', 'Report on the health of the limiter', {
-      response: { 200: answer('The state of its parts, also of failing ones.', HealthSchema) },
+      response: { 200: answer('The state of each part, including those that fail.', HealthSchema) },
     }),
     async () => limits.health(),
   )

@@ -33,7 +33,7 @@ export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiCo
   app.get(
     '/rules',
     operation('rules', 'listRules', 'read', 'List rules', {
-      description: 'All rules, active or not, by priority, the highest first, and name.',
+      description: 'All rules, active or not, by priority (highest first), then by name.',
       querystring: closed(PAGE),
       response: { 200: answer('A page of rules.', pageSchema(RuleSchema)) },
     }),
@@ -77,7 +77,7 @@ export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiCo
       const { body } = request
       const { name } = request.params
       if (body.name !== undefined && body.name !== name) {
-        const detail = `is not the name of the address, ${JSON.stringify(name)}: leave it out`
+        const detail = `differs from the name in the address, ${JSON.stringify(name)}: leave it out`
         throw new InvalidInputError([{ in: 'body', field: 'name', detail }])
       }
       const fields = withDefaults(RULES.fields, { ...body, name })
@@ -90,7 +90,7 @@ export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiCo
     '/rules/*',
     operation('rules', 'patchRule', 'switchRules', 'Change fields of a rule', {
       description:
-        'An operator may send isActive alone, which switches the rule on or off. A new name starts with new counters.',
+        'An operator may send `isActive` alone, which switches the rule on or off. A rule with a new name starts with new counters.',
       params: NAMED,
       headers: IF_MATCH,
       body: writtenFields(RULES),
@@ -110,7 +110,7 @@ export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiCo
     operation('rules', 'deleteRule', 'writeRules', 'Delete a rule', {
       params: NAMED,
       headers: IF_MATCH,
-      response: { 204: answer('It is deleted.') },
+      response: { 204: answer('The rule is deleted.') },
     }),
     async (request, reply) => {
       const { name } = request.params
@@ -122,7 +122,7 @@ export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiCo
 }
 
 function ruleNamed(name: string) {
-  const taken = 'There is another rule of this name already.'
+  const taken = 'Another rule already has this name.'
   return { description: RULES, where: 'name = $1', value: name, taken }
 }
 

@@ -51,9 +51,9 @@ function parseTokenRole(value: unknown): StaffRole {
 }
 
 const ROLE_LABELS: Readonly<Record<StaffRole, string>> = {
-  viewer: 'viewer: reads',
-  operator: 'operator: also writes overrides, resets counters, switches rules',
-  admin: 'admin: does all',
+  viewer: 'viewer: may read',
+  operator: 'operator: may also write overrides, reset counters, and switch rules on and off',
+  admin: 'admin: may do everything',
 }
 
 /** The fields of a new token. */
@@ -61,14 +61,14 @@ export const TOKEN_FIELDS = {
   name: {
     kind: 'text',
     parse: parseTokenName,
-    about: 'Who or what uses it. The history of changes has it as the actor.',
+    about: 'The person or program that uses the token. It appears as the actor in the history of changes.',
     panel: { title: 'Name', input: 'text' },
   },
   role: {
     kind: 'text',
     default: 'viewer',
     parse: parseTokenRole,
-    about: 'What it may do.',
+    about: 'What the token may do.',
     panel: {
       title: 'Role',
       input: 'select',
@@ -77,7 +77,7 @@ export const TOKEN_FIELDS = {
   },
   for: {
     ...DURATION,
-    about: 'How long it opens the API: 2h or 90d, at most 366d. Empty: until it is revoked.',
+    about: 'How long the token is valid: 2h or 90d, at most 366d. Empty: until it is revoked.',
     panel: { title: 'Valid for', input: 'code', example: '90d' },
   },
 } as const satisfies Readonly<Record<string, Field>>

@@ -50,18 +50,18 @@ export async function prepareInput(request: FastifyRequest): Promise<void> {
   if (schema?.querystring === undefined && names.length > 0) {
     throw invalidPart(
       'query',
-      names.map((field) => ({ field, detail: 'does not exist: none is taken here' })),
+      names.map((field) => ({ field, detail: 'does not exist: leave it out' })),
     )
   }
   if (schema?.body === undefined && request.body !== undefined && request.body !== null) {
-    throw invalidPart('body', [{ field: '', detail: 'is not taken here: send none' }])
+    throw invalidPart('body', [{ field: '', detail: 'is not accepted here: send none' }])
   }
 }
 
 /** PostgreSQL refuses a parameter with a NUL, and no text that is stored has one. */
 function withNul(input: unknown): Wrong[] {
   const fields = Object.entries(Object(input)).filter(([, text]) => typeof text === 'string' && text.includes('\0'))
-  return fields.map(([field]) => ({ field, detail: 'has a NUL: give it without' }))
+  return fields.map(([field]) => ({ field, detail: 'contains NUL: remove it' }))
 }
 
 /** Returns the texts of an address in the types of their schemas, where they are such. */

@@ -49,7 +49,7 @@ const CHANGED: Result = {
 
 /** Wider networks than those of any provider: a block of one is not a matter of one click. */
 const TOO_WIDE =
-  'Nothing was changed: so wide a network, of more than a /8 or a /19 of IPv6, is blocked on the page of overrides, or by ratelimit override add.'
+  'Nothing was changed: a network wider than /8, or /19 for IPv6, can be blocked only on the page Overrides and bans, or by ratelimit override add.'
 const LEAST_BITS = { ipv4: 8, ipv6: 19 }
 
 function isWide(client: string): boolean {
@@ -73,7 +73,7 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
     const result = await write({ field, ...form }, rate, chosenLength(field), field('algorithm'))
     const [from, of] = [field('from'), field('of')]
     return result.succeeded && isLess(rate, from)
-      ? { ...result, text: `${result.text} That can be less than ${from}, ${of}.` }
+      ? { ...result, text: `${result.text} This may be less than ${from}, ${of}.` }
       : result
   }
 

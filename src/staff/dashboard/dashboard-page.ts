@@ -170,7 +170,7 @@ function rulesNote(
 ): string {
   if (allRequests(other) > 0 || shares.some(({ name }) => name !== '')) return ''
   if (onlyRefused) return ''
-  if (switches.useDynamicRules) return `No request met a rule in the ${windowName(window)}.`
+  if (switches.useDynamicRules) return `No request matched a rule in the ${windowName(window)}.`
   return 'Rules are off on this server. They apply while useDynamicRules, or RATELIMIT_USE_DYNAMIC_RULES, is true.'
 }
 

@@ -25,7 +25,7 @@ async function registerPages(app: FastifyInstance, options: DashboardOptions): P
   const { staff, isStaff } = options
   const internals = internalsFor(app)
   if (staff === undefined && isStaff === undefined) {
-    app.log.warn('dashboardPlugin has neither staff nor isStaff: it refuses every request')
+    app.log.warn('dashboardPlugin has neither "staff" nor "isStaff": it refuses every request')
   }
   // The template engine and the contents of pages are loaded only by apps with pages.
   const { registerDashboard } = await import('./register-dashboard.js')

@@ -21,7 +21,7 @@ export type EventFields = Readonly<Record<EventField, string>>
 export type FieldErrors = Readonly<Partial<Record<EventField, string>>>
 
 const OUTCOME_TEXTS: Readonly<Record<SearchedOutcome, string>> = {
-  refused: 'Not allowed, for whatever reason',
+  refused: 'Not allowed, for any reason',
   over_limit: 'Refused (over a limit)',
   denied: 'Denied',
   unavailable: 'No store answered',
@@ -158,7 +158,7 @@ function pageLinks({ events, next, isBounded, from, href }: PageEnds) {
     older_href: isNewer ? cursor('before', oldest ?? from.position) : cursor('before', next),
     older_text: isBounded && !isNewer ? 'Search older' : 'Older',
     newer_text: isBounded && isNewer ? 'Search newer' : 'Newer',
-    reached: reached && `Searched ${isNewer ? 'up' : 'back'} to ${reached} UTC, which is a part of the log.`,
+    reached: reached && `Searched ${isNewer ? 'up' : 'back'} to ${reached} UTC: only a part of the log.`,
     shown: events.length === 1 ? '1 request' : `${formatCount(events.length)} requests`,
   }
 }

@@ -46,7 +46,7 @@ export function registerEventsRoutes({ app, internals, pages, read }: PageRoutes
   app.get('/events.html', staffRoute('events'), showEvents)
 }
 
-const UNKNOWN_CLIENT = 'The log does not tell networks here: write an address, such as 203.0.113.7, or user:7'
+const UNKNOWN_CLIENT = 'The log has no networks here: write an address, such as 203.0.113.7, or user:7'
 
 function readFields(field: (name: string) => string): EventFields {
   const stored = (name: string, maxLength: number) => storable(field(name).trim(), maxLength)

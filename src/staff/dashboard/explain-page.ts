@@ -18,8 +18,7 @@ export type LoggedRequest =
   | { readonly event: ListedEvent; readonly policies: readonly NamedPolicyThen[] }
   | { readonly missing: true }
 
-const MISSING =
-  'The log does not have that event: it was deleted since, or there never was one. What it was decided by cannot be told.'
+const MISSING = 'The log does not have that event: it was deleted, or never existed. What decided it is not known.'
 
 /** The part of the page beside the form: an explanation, or why there is none. */
 export type Explained = { readonly explanation: Explanation } | { readonly problem: string } | undefined
@@ -76,7 +75,7 @@ function limitsView(explanation: Explanation, hasAddress: boolean, rulePages: Ru
   const hidden = limits.length - shown.length
   return {
     answer: explanationSentence(explanation, hasAddress),
-    hidden: hidden === 0 ? undefined : `${formatCount(hidden)} further limits do not apply, and are not listed.`,
+    hidden: hidden === 0 ? undefined : `${formatCount(hidden)} more limits do not apply, and are not listed.`,
     has_standing: shown.some((limit) => standing(limit) !== ''),
     limits: shown.map((limit, index) => ({
       order: index + 1,
@@ -97,9 +96,7 @@ function limitsView(explanation: Explanation, hasAddress: boolean, rulePages: Ru
  */
 export function explanationSentence(explanation: Explanation, hasAddress: boolean): string {
   const sentence = decisionSentence(explanation)
-  return hasAddress
-    ? sentence
-    : `${sentence} No address was given: what is in force for addresses may decide otherwise.`
+  return hasAddress ? sentence : `${sentence} No address was given: limits for addresses may decide otherwise.`
 }
 
 function decisionSentence({ decided_by, limits }: Explanation): string {

@@ -71,7 +71,7 @@ export function registerExplainRoutes({ app, internals, pages, read }: PageRoute
   app.get('/explain.html', staffRoute('explain'), showExplanation)
 }
 
-const CUT_PATH = `The log has the first ${MAX_PATH_LENGTH} characters of its path. The limits that it meets now cannot be told from these.`
+const CUT_PATH = `The log has only the first ${MAX_PATH_LENGTH} characters of its path, so the limits that apply now are not known.`
 const TRIAL_FIELDS = ['method', 'path', 'ip', 'user', 'fields', 'headers']
 
 /** Returns whether an address has no field of a request. */

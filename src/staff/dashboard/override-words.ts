@@ -17,9 +17,9 @@ export function effectTone(effect: string): 'denied' | 'allowed' | 'limited' {
   return effect === 'allow' ? 'allowed' : 'limited'
 }
 
-/** Names an override of another client that decides first: `The block of ip:203.0.113.0/24 goes first`. */
+/** Names an override of another client that decides first: `The block of ip:203.0.113.0/24 takes precedence`. */
 export function firstWords({ effect, client }: { readonly effect: string; readonly client: string }): string {
-  return `The ${effect === 'deny' ? 'block' : 'exemption'} of ${visible(client)} goes first`
+  return `The ${effect === 'deny' ? 'block' : 'exemption'} of ${visible(client)} takes precedence`
 }
 
 /** Says until when: `until 2026-01-15 14:00:00 UTC`, `for ever`. */

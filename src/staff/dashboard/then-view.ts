@@ -24,7 +24,7 @@ function besideSentence(policy: string, isRefused: boolean): string {
 function policyView(event: ListedEvent, name: string, policy: PolicyThen) {
   if (policy.kind === 'code') {
     return {
-      text: `${visible(name)} is a limit of the app’s code, of which the history has no changes. It is listed below as it is now.`,
+      text: `${visible(name)} is a limit in the app’s code, whose changes are not in the history. It is listed below as it is now.`,
     }
   }
   if (policy.kind === 'unknown') {
@@ -32,7 +32,7 @@ function policyView(event: ListedEvent, name: string, policy: PolicyThen) {
     return {
       text: policy.hasHistory
         ? `The history has no ${what.replace(/^an /, '')} that was in force at that time: clocks may differ, or raw SQL wrote it before the history began.`
-        : `The history knows nothing of ${what}: it was written before the history began.`,
+        : `The history has nothing about ${what}: it was written before the history began.`,
     }
   }
   return entryView(event, policy)
@@ -43,10 +43,11 @@ function entryView(event: ListedEvent, { entity, fields, now, since, hasLimit }:
   const what = `${entity === 'rule' ? 'Rule' : 'Override for'} ${visible(name)}`
   return {
     title: `${what}, as it was then`,
-    state: now === null ? 'It is deleted now.' : since.length === 0 ? 'It has not been changed since.' : undefined,
+    state:
+      now === null ? 'It has been deleted since.' : since.length === 0 ? 'It has not been changed since.' : undefined,
     differs: hasLimit
       ? undefined
-      : `The log has a limit of ${formatCount(event.limit)}, which this rate does not have: the server had not taken over the latest change yet, or had taken it over earlier than its clock says.`,
+      : `The log has a limit of ${formatCount(event.limit)}, which differs from this rate: the server did not have the latest change yet, or had it earlier than its clock says.`,
     has_now: now !== null && since.length > 0,
     fields: fieldRows(entity, name, fields, now),
     changes: since.slice(-MAX_CHANGES).map((change) => ({

@@ -37,11 +37,11 @@ export function readRange(field: (name: string) => string, nowMs: number): Reque
   if (!isOpen && end === undefined) return wrong('until', `Write it as ${HOW_TO}.`)
   if (since >= (end ?? nowMs)) {
     return end === undefined
-      ? wrong('since', 'Write a time that is over: this one is to come.')
-      : wrong('until', 'Write an end after the beginning.')
+      ? wrong('since', 'Write a time in the past.')
+      : wrong('until', 'Write an end that is after the beginning.')
   }
   const until = end !== undefined && end <= nowMs + MAX_AHEAD_MS ? end : undefined
-  if (until === undefined && since >= nowMs) return wrong('since', 'Write a time that is over: this one is to come.')
+  if (until === undefined && since >= nowMs) return wrong('since', 'Write a time in the past.')
   return { typed, range: { since: Math.max(since, wholeMinute((until ?? nowMs) - MAX_RANGE_MS)), until } }
 }
 

@@ -8,11 +8,11 @@ import { DatabaseUnavailableError, logFailure, StaffOnlyError, TooManyAttemptsEr
 import { isPageRoute, staffRouteName, wantsPage } from './staff-routes.js'
 
 const TITLES: Readonly<Record<number, string>> = {
-  400: 'There is something missing',
+  400: 'Something is missing',
   403: 'Staff only',
   404: 'Page not found',
   429: 'Too many attempts',
-  503: 'The database does not answer',
+  503: 'The database does not respond',
 }
 /** The titles where the status alone says too little. */
 const TITLES_BY_CODE: Readonly<Record<string, string>> = {
@@ -24,7 +24,7 @@ const TITLES_BY_CODE: Readonly<Record<string, string>> = {
 }
 /** Messages of Fastify do not say what to do. */
 const MESSAGES_BY_CODE: Readonly<Record<string, string>> = {
-  FST_ERR_CTP_BODY_TOO_LARGE: 'The form is too long: go back, and shorten what you wrote.',
+  FST_ERR_CTP_BODY_TOO_LARGE: 'The form is too long: go back, and shorten your text.',
 }
 
 /**
@@ -65,7 +65,7 @@ export function asksToSignIn(error: FastifyError, request: FastifyRequest): bool
 }
 
 export function titleFor(error: FastifyError, statusCode: number): string {
-  if (error.cause instanceof MissingTableError) return 'The database has to be migrated'
+  if (error.cause instanceof MissingTableError) return 'The database must be migrated'
   return TITLES_BY_CODE[error.code] ?? TITLES[statusCode] ?? 'Something went wrong'
 }
 
@@ -74,5 +74,5 @@ export function messageFor(error: FastifyError, statusCode: number): string {
   const meantForReaders = statusCode < 500 || error instanceof DatabaseUnavailableError
   return meantForReaders
     ? (MESSAGES_BY_CODE[error.code] ?? error.message)
-    : "The page could not be rendered. The server's log has the reason."
+    : "The page could not be rendered. The reason is in the server's log."
 }

@@ -57,5 +57,5 @@ export function importRight(document: unknown): Right {
 export function requireRight(role: StaffRole, right: Right): void {
   if (mayDo(role, right)) return
   const { from, about } = RIGHTS[right]
-  throw new ActionDeniedError(`The role ${role} may not ${about}: that takes the role ${from}.`)
+  throw new ActionDeniedError(`The role ${role} may not ${about}: this needs the role ${from}.`)
 }

@@ -16,7 +16,7 @@ export const CrossSiteError = createError(
 /** An action whose form carries no token, or the token of another browser or account. */
 export const FormTokenError = createError(
   'FST_RATE_LIMIT_FORM_TOKEN',
-  'The form is out of date, and nothing was changed: go back, load the page again, and repeat the action.',
+  'The form is out of date, and nothing was changed: go back, reload the page, and repeat the action.',
   403,
 )
 
@@ -41,7 +41,7 @@ export async function fromDatabase<T>(reading: Promise<T>): Promise<T> {
     const message =
       error instanceof MissingTableError
         ? 'The tables of the rate limiter are missing: apply its migrations with "ratelimit migrate". The server\'s log has the database, and the whole command.'
-        : "The rate-limit database does not answer at the moment. The server's log has the reason."
+        : "The rate-limit database does not respond at the moment. The reason is in the server's log."
     throw new DatabaseUnavailableError(message, { cause: error })
   }
 }

@@ -108,7 +108,7 @@ export function validateStaffOptions(plugin: string, options: StaffOptions, plug
   const taken = ['staff', 'isStaff', ...pluginOptions, ...FASTIFY_OPTIONS]
   const unknown = Object.keys(options).find((name) => !taken.includes(name))
   if (unknown !== undefined) {
-    throw new InvalidSettingError(`Option "${unknown}" of ${plugin} is unknown: it takes ${taken.join(', ')}`)
+    throw new InvalidSettingError(`Option "${unknown}" of ${plugin} does not exist: give one of ${taken.join(', ')}`)
   }
   const { staff, isStaff } = options
   if (staff !== undefined && typeof staff?.accountFor !== 'function') {
@@ -120,8 +120,6 @@ export function validateStaffOptions(plugin: string, options: StaffOptions, plug
     )
   }
   if (staff !== undefined && isStaff !== undefined) {
-    throw new InvalidSettingError(
-      'Options "staff" and "isStaff" are both given: give the one that decides who is staff',
-    )
+    throw new InvalidSettingError('Options "staff" and "isStaff" are both set: set only one of them')
   }
 }

@@ -12,14 +12,14 @@ const WRONG_OPTIONS: readonly [what: string, options: object, message: RegExp][]
   [
     'an unknown option',
     { isStaf: () => true },
-    /"isStaf" of dashboardPlugin is unknown: it takes staff, isStaff, templates, prefix/,
+    /"isStaf" of dashboardPlugin does not exist: give one of staff, isStaff, templates, prefix/,
   ],
   ['a check that is no function', { isStaff: true }, /"isStaff" is not a function/],
   ['accounts as a plain object', { staff: { alice: 'secret' } }, /"staff" is not what staffAccounts/],
   [
     'two ways to tell who is staff',
     { isStaff: () => true, staff: { accountFor: () => undefined } },
-    /"staff" and "isStaff" are both given/,
+    /"staff" and "isStaff" are both set/,
   ],
   ['templates that are no path', { templates: 7 }, /"templates" is 7: give the path of a folder/],
   [
@@ -62,7 +62,7 @@ test('without staff and isStaff every request is refused, and the log says why',
   assert.doesNotMatch(text, /<form/)
   assert.deepEqual(
     log.map(({ msg }) => msg),
-    ['dashboardPlugin has neither staff nor isStaff: it refuses every request'],
+    ['dashboardPlugin has neither "staff" nor "isStaff": it refuses every request'],
   )
 })
 

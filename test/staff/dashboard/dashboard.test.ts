@@ -127,7 +127,7 @@ test('a filter that nothing passes says so, and how to be rid of it', async (t) 
   const { page } = await startWithTraffic(t)
   const text = await page('?days=1&rule=%3Cb%3Enone')
 
-  assert.match(text, /No request in the last 24 hours passes this filter/)
+  assert.match(text, /No request in the last 24 hours matches this filter/)
   assert.match(text, /href="\.\/\?days&#x3D;1">Clear the filter</)
   assert.match(text, /<bdi class="value">&lt;b&gt;none<\/bdi>/)
   assert.doesNotMatch(text, /id="traffic"/)
@@ -213,9 +213,9 @@ test('clients that are near a limit now are listed with the rule and how much of
     text,
     /by <bdi>api<\/bdi>[\s\S]*<td role="cell" class="number" data-label="Used">99%<\/td>\s*<td role="cell" class="number">99 of 100<\/td>/,
   )
-  assert.match(withoutTimes(text), /Looked at: 6 requests of the last 60 seconds, since 11:59:00 UTC/)
+  assert.match(withoutTimes(text), /Based on 6 requests of the last 60 seconds, since 11:59:00 UTC/)
   const filtered = (await request(`${DASHBOARD}?key=192.0.2.2&days=1`)).text
-  assert.match(filtered, /No request that passes the filter in the last 60 seconds/)
+  assert.match(filtered, /No request that matches the filter in the last 60 seconds/)
 })
 
 test('what is not listed is one row, the last', async (t) => {

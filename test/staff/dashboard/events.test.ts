@@ -177,7 +177,7 @@ test('pages without events say the next step', async (t) => {
   const logged = await start(t, 'sqlite')
   assert.match(await logged.open('events.html'), /No requests in the log.*about a second after/s)
   const filtered = await logged.open('events.html?client=user:7')
-  assert.match(filtered, /No request passes this filter.*href="events\.html\?days&#x3D;7">clear it/s)
+  assert.match(filtered, /No request matches this filter.*href="events\.html\?days&#x3D;7">clear it/s)
   const off = await start(t, 'sqlite', { logEvents: false })
   assert.match(await off.open('events.html'), /RATELIMIT_LOG_EVENTS=true/)
   const blocked = await start(t, 'sqlite', { logEvents: 'blocked' })
@@ -186,7 +186,7 @@ test('pages without events say the next step', async (t) => {
     privacy: { addresses: 'pseudonym' },
     hashSecret: 'a secret of the host, long enough',
   })
-  assert.match(await pseudonyms.open('events.html?client=203.0.113.0/24', 400), /The log does not tell networks here/)
+  assert.match(await pseudonyms.open('events.html?client=203.0.113.0/24', 400), /The log has no networks here/)
 })
 
 test('the end of a search that read a part of the log leads on', async (t) => {
@@ -196,7 +196,7 @@ test('the end of a search that read a part of the log leads on', async (t) => {
   const page = await open('events.html?path=/old')
   assert.match(
     withoutTimes(page),
-    /No such request so far.*Searched back to 2026-01-15 11:00:00 UTC, which is a part of the log\./s,
+    /No such request so far.*Searched back to 2026-01-15 11:00:00 UTC: only a part of the log\./s,
   )
   const found = await open(linkOf(page, 'Search older') ?? '')
   assert.equal(rowsOf(found).length, 1)

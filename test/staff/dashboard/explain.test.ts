@@ -82,7 +82,7 @@ forEachDatabase((provider) => {
       rowsOf(nobody.text)[0],
       '1 override No No override in force is for this client and path. No address was given: 1 override for addresses and networks may apply too.',
     )
-    assert.match(mainOf(nobody.text), /No address was given: what is in force for addresses may decide otherwise\./)
+    assert.match(mainOf(nobody.text), /No address was given: limits for addresses may decide otherwise\./)
     await app.smartRateLimit.client.rateLimitOverride.deleteMany({ where: { client: data.client } })
     const other = await request(pageOf({ method: 'POST', path: '/login', ip: '203.0.113.8' }))
     assert.match(mainOf(other.text), /The client has used 0, 3 left/)
@@ -143,7 +143,7 @@ forEachDatabase((provider) => {
     const fields = await explanationLink(request, `client.html?client=ip:${IP}`)
     assert.match(
       withoutTimes(mainOf((await request(pageOf(fields))).text)),
-      /<p class="answer">At 2026-01-15 12:00:00 UTC this request was refused: 3 of 2 by default\.<\/p>\s*<p class="answer">default is a limit of the app’s code.*<p [^>]*>If it came now: Decided by override\./s,
+      /<p class="answer">At 2026-01-15 12:00:00 UTC this request was refused: 3 of 2 by default\.<\/p>\s*<p class="answer">default is a limit in the app’s code.*<p [^>]*>If it were sent now: Decided by override\./s,
     )
 
     const logged = { timestamp: new Date('2026-01-15T11:59:00.000Z'), key: 'user:7', client: 'user:7', path: '/' }

@@ -18,7 +18,7 @@ forEachDatabase((provider) => {
     for (const path of ['', 'offender.html?key=a']) {
       const page = await request(DASHBOARD + path)
       assert.equal(page.status, 503)
-      assert.match(page.text, /The database has to be migrated/)
+      assert.match(page.text, /The database must be migrated/)
       assert.match(page.text, /ratelimit migrate/)
     }
     for (const path of ['offenders.csv', 'offender/?key=a']) {

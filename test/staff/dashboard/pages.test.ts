@@ -127,7 +127,7 @@ test('the page of an unknown client says that there is nothing', async (t) => {
   const { status, text } = await request('/ops/dashboard/offender.html?key=nobody')
 
   assert.equal(status, 200)
-  assert.match(text, /The event log holds nothing about this key/)
+  assert.match(text, /The event log has no requests of this key/)
 })
 
 test('a key of characters that no log can hold is a key without events', async (t) => {

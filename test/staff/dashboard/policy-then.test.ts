@@ -79,7 +79,7 @@ forEachDatabase((provider) => {
     ])
     assert.match(page, /2026-01-14 16:00:00 UTC.*bob.*changed the rate of rule login from 5\/m to 50\/m.*carol/s)
     assert.doesNotMatch(page, /alice/)
-    assert.match(page, /If it came now: Decided by login\. The client has used 0, 50 left/)
+    assert.match(page, /If it were sent now: Decided by login\. The client has used 0, 50 left/)
 
     const later = await explained(await logged(1, { limit: 50 }))
     assert.match(later, /It has not been changed since\./)
@@ -88,7 +88,7 @@ forEachDatabase((provider) => {
     const justBehind = await explained(await logged(20 - 3 / 3_600))
     assert.ok(fieldsOf(justBehind).includes('Rate 5/m 50/m'))
     const strange = await explained(await logged(22, { limit: 9 }))
-    assert.match(strange, /The log has a limit of 9, which this rate does not have/)
+    assert.match(strange, /The log has a limit of 9, which differs from this rate/)
   })
 
   test('every rule that applied beside the deciding one is shown as it was then, and what it did', async (t) => {
@@ -111,7 +111,7 @@ forEachDatabase((provider) => {
     assert.match(page, />100\/m<.*>200\/m</s)
     assert.doesNotMatch(page, /The log has a limit of/)
     const code = await explained(await logged(22, { policy: 'default', ruleName: '', rules: '+team:+all' }))
-    assert.match(code, /default is a limit of the app’s code.*Rule team applied too.*Rule all applied too/s)
+    assert.match(code, /default is a limit in the app’s code.*Rule team applied too.*Rule all applied too/s)
   })
 
   test('a rule and an override that are deleted now are shown as they were', async (t) => {
@@ -170,7 +170,7 @@ forEachDatabase((provider) => {
     const path = `/${'%F0%9F%98%80'.repeat(60)}`.slice(0, 500)
     const page = await explained(await logged(1, { path }))
     assert.match(page, /this request was refused/)
-    assert.match(page, /role="alert">The log has the first 500 characters of its path\. The limits/)
+    assert.match(page, /role="alert">The log has only the first 500 characters of its path, so the limits/)
     assert.doesNotMatch(page, /the router answers/)
   })
 })

@@ -180,7 +180,7 @@ forEachDatabase((provider) => {
       assert.equal(noticeOf(nothing), 'Nothing was changed: tick rules first.')
     }
     const gone = await after(await submit('rules.html', { do: 'disable', id: ['9999999999'] }, BULK))
-    assert.equal(noticeOf(gone), 'Nothing was changed: the rules are there no more.')
+    assert.equal(noticeOf(gone), 'Nothing was changed: the rules no longer exist.')
   })
 
   test('all rules that a search found are disabled by one button, unless others are found by now', async (t) => {
@@ -190,7 +190,7 @@ forEachDatabase((provider) => {
     })
     const sent = { do: 'disable-found', q: 'sale-', found: '10' }
     const stale = await after(await submit('rules.html', { ...sent, found: '9' }, BULK))
-    assert.equal(noticeOf(stale), 'Nothing was changed: the list has 10 rules by now, not 9. Look at it again.')
+    assert.equal(noticeOf(stale), 'Nothing was changed: the list now has 10 rules, not 9. Check the list again.')
     const disabled = await after(await submit('rules.html', sent, BULK))
     assert.equal(noticeOf(disabled), '10 rules were disabled: sale-0, sale-1, sale-2, sale-3, sale-4 and 5 more.')
     assert.equal(listed(disabled).length, 10, 'the search is kept')
@@ -234,7 +234,7 @@ forEachDatabase((provider) => {
     assert.equal((await one.submit(field('d', '20', '2'), {}, SWITCH)).status, 303)
     const late = await two.submit({ ...field('d', '30', '2'), ...field('e', '31', '1') }, {}, SWITCH)
     assert.equal(late.status, 400)
-    assert.match(late.text, /It was changed to 20 meanwhile: save again to replace that\./)
+    assert.match(late.text, /It was changed to 20 in the meantime: save again to replace that\./)
     assert.deepEqual(await names(), { a: 50, b: 4, c: -3, d: 20, e: 1 })
     assert.equal((await two.submit({ ...field('d', '30', '20') }, {}, SWITCH)).status, 303)
     assert.equal((await names()).d, 30)

@@ -106,24 +106,25 @@ function runRow({ kind, ranMs, sentMs, told, error }: LastRun) {
 }
 
 function toldWords(kind: AlertKind, told: number): string {
-  if (told === 0) return 'Nothing to tell'
+  if (told === 0) return 'Nothing to report'
   if (kind === 'test') return 'Sent'
   const [, one, many] = KINDS[kind]
-  return told === 1 ? `Told of 1 ${one}` : `Told of ${formatCount(told)} ${many}`
+  return told === 1 ? `Reported 1 ${one}` : `Reported ${formatCount(told)} ${many}`
 }
 
 function scheduleWords({ nextMs, record }: NonNullable<AlertsView['job']>, nowMs: number) {
   const next = Number.isFinite(nextMs) ? momentWords(nextMs) : 'never'
-  if (record === undefined) return { next, last: 'They have not run yet.', has_failed: false }
+  if (record === undefined) return { next, last: 'The alerts have not run yet.', has_failed: false }
   const { startedMs, finishedMs, leaseUntilMs, error } = record
   const began = momentWords(startedMs)
   const hasDied = finishedMs === null && leaseUntilMs < nowMs
-  if (hasDied) return { next, last: `The run of ${began} did not end: its process died.`, has_failed: true }
-  if (finishedMs === null) return { next, last: `A run began at ${began} and is under way.`, has_failed: false }
+  if (hasDied)
+    return { next, last: `The run that began at ${began} did not end: its process stopped.`, has_failed: true }
+  if (finishedMs === null) return { next, last: `A run began at ${began} and is still running.`, has_failed: false }
   const last =
     error === null
       ? `The last run ended at ${momentWords(finishedMs)}.`
-      : `The last run, of ${began}, failed: ${visible(error)}.`
+      : `The last run, at ${began}, failed: ${visible(error)}.`
   return { next, last, has_failed: error !== null }
 }
 
@@ -134,7 +135,7 @@ export function testNotice(outcomes: readonly TestOutcome[]): Notice {
       ? `The test message was sent by ${channel}.`
       : `The test message by ${channel} failed: ${visible(error)}.`,
   )
-  const text = sentences.length === 0 ? 'Nothing was sent: no channel is set.' : sentences.join(' ')
+  const text = sentences.length === 0 ? 'Nothing was sent: no channel is set up.' : sentences.join(' ')
   return { succeeded: outcomes.length > 0 && outcomes.every(({ error }) => error === undefined), text, typed: {} }
 }
 

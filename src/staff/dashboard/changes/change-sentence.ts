@@ -79,7 +79,7 @@ function ruleSentence({ name, action, before, after }: Described, fields: readon
     return `${action === 'create' ? 'created' : 'deleted'} ${rule}${others.length === 0 ? '' : ` with ${listed(others)}`}`
   }
   const [only] = fields
-  if (only === undefined) return `saved ${rule} without a change`
+  if (only === undefined) return `saved ${rule} without changes`
   if (fields.length > 1) return `changed ${listed(fields)} of ${rule}`
   if (only.name === 'isActive') return `switched ${rule} ${after?.isActive ? 'on' : 'off'}`
   if (only.name === 'block')
@@ -91,7 +91,7 @@ function ruleSentence({ name, action, before, after }: Described, fields: readon
 function overrideSentence({ name, action, before, after }: Described, fields: readonly FieldChange[]): string {
   if (action === 'create') return `${stateWords(after, name)}`
   if (action === 'delete') return `ended: ${stateWords(before, name)}`
-  if (fields.length === 0) return `saved the override of ${visible(name)} without a change`
+  if (fields.length === 0) return `saved the override of ${visible(name)} without changes`
   const [only] = fields
   return fields.length === 1 && only !== undefined
     ? `changed the ${noun(only)} of the override of ${visible(name)} from ${cut(only.before)} to ${cut(only.after)}`

@@ -76,7 +76,7 @@ const FILLING = /^(\w+)=(.*)$/s
 
 type Outcome = 'created' | 'changed' | 'deleted' | 'taken' | 'stale'
 
-const MissingEntryError = createError('FST_RATE_LIMIT_NOT_FOUND', 'It was deleted, or never existed.', 404)
+const MissingEntryError = createError('FST_RATE_LIMIT_NOT_FOUND', 'It was deleted, or it never existed.', 404)
 const MAX_ID = 2_147_483_647
 
 export function registerEntryForm<Table extends FieldTable, Identity extends keyof Table & string>(
@@ -151,7 +151,7 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
       )
       if (outcome === 'taken') {
         const titles = identity.map((field) => fields[field]?.panel.title.toLowerCase())
-        const taken = `There is another ${entity} of this ${titles.join(' and ')} already: give another one`
+        const taken = `Another ${entity} already has this ${titles.join(' and ')}: give another one`
         return refuse(request, reply, { ...shown, errors: { [identityField]: taken } })
       }
       if (outcome === 'stale') {

@@ -24,7 +24,7 @@ import { areaText, differenceView, errorViews, importWords } from './exchange-pa
 
 const DocumentTooLargeError = createError(
   'FST_RATE_LIMIT_DOCUMENT_TOO_LARGE',
-  'Nothing was changed: a form has at most 32 MiB. The command "ratelimit rules import" takes larger documents.',
+  'Nothing was changed: a form may have at most 32 MiB. The command "ratelimit rules import" accepts larger documents.',
   413,
 )
 
@@ -114,7 +114,7 @@ export function registerExchangeRoutes({ app, internals, pages }: PageRoutes): v
       return refuse(request, reply, {
         ...sent,
         document,
-        problem: `Nothing was imported: ${what}. Below is what it would change now.`,
+        problem: `Nothing was imported: ${what}. Below is what the import would change now.`,
         difference: await compare(document, sent),
       })
     }

@@ -139,7 +139,9 @@ export function overrideRow({ id, entry, isInForce, updatedAt, actor }: ListedOv
 function endText(expiresAtMs: number | null, isInForce: boolean, nowMs: number): string {
   if (expiresAtMs === null) return sentence(endWords(null))
   if (isInForce) return sentence(endWords(expiresAtMs))
-  return expiresAtMs <= nowMs ? `Ended ${formatTime(expiresAtMs)} UTC` : 'Begins in the future: a wrong clock wrote it'
+  return expiresAtMs <= nowMs
+    ? `Ended ${formatTime(expiresAtMs)} UTC`
+    : 'Begins in the future: written by a server with a wrong clock'
 }
 
 function sentence(words: string): string {
@@ -155,7 +157,7 @@ const KIND_NAMES = [
 ] as const
 
 const STATE_NAMES = [
-  ['', 'In force or over'],
+  ['', 'In force or ended'],
   ['in-force', 'In force'],
   ['expired', 'Over'],
 ] as const

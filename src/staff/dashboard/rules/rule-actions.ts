@@ -43,7 +43,7 @@ export function actOnRules(
     const rules = yield* choose()
     if ('shown' in chosen && rules.length !== chosen.shown) {
       return failed(
-        `the list has ${countRules(rules.length)} by now, not ${formatCount(chosen.shown)}. Look at it again.`,
+        `the list now has ${countRules(rules.length)}, not ${formatCount(chosen.shown)}. Check the list again.`,
       )
     }
     const isActive = action === 'enable'
@@ -80,7 +80,7 @@ function describe(action: BulkAction, due: readonly ChosenRule[], before: number
   const was = (count: number) => `${countRules(count)} ${count === 1 ? 'was' : 'were'}`
   const gone = missing === 0 ? '' : ` ${was(missing)} deleted before.`
   if (due.length === 0) {
-    return failed(before === 0 ? `the rules are there no more.` : `${was(before)} ${DONE[action]} before.${gone}`)
+    return failed(before === 0 ? `the rules no longer exist.` : `${was(before)} ${DONE[action]} before.${gone}`)
   }
   const already = before === 0 ? '' : ` ${was(before)} ${DONE[action]} before.`
   const text =
@@ -134,7 +134,7 @@ export function setPriorities(
       const present = byId.get(id)
       if (problem !== undefined) problems.set(id, problem)
       else if (present !== undefined && String(present.priority) !== was) {
-        problems.set(id, `It was changed to ${present.priority} meanwhile: save again to replace that.`)
+        problems.set(id, `It was changed to ${present.priority} in the meantime: save again to replace that.`)
       }
     }
     if (problems.size > 0) return problems

@@ -20,7 +20,7 @@ const SHOWN_KEYS = 3
 const HOURS = 24
 const DAYS = 7
 const NOT_PLAIN =
-  'Rates are suggested for patterns that are the beginning of a path, such as ^/login: give such a pattern, or preview the rate that you choose.'
+  'Rates are suggested only for patterns that match the beginning of a path, such as ^/login: give such a pattern, or preview a rate of your choice.'
 
 /** Returns the buttons of the form that save nothing; see `rule-found.hbs`. */
 export function ruleChecks(reports: RuleReports): Readonly<Record<string, FormCheck>> {
@@ -103,9 +103,11 @@ function describeSuggestion(suggested: SuggestedRates, path: string, method: str
     ...(sampled === null
       ? []
       : [
-          `That is in ${formatCount(sampled.hours_read)} of ${formatCount(sampled.hours)} hours, since the log is long.`,
+          `These are the requests of ${formatCount(sampled.hours_read)} of ${formatCount(sampled.hours)} hours: the log is long, and only a part of it was read.`,
         ]),
-    ...(suggested.only_blocked ? ['The log has refusals only: these rates are of clients that were refused.'] : []),
+    ...(suggested.only_blocked
+      ? ['The log has only refusals: these rates are based on clients that were refused.']
+      : []),
   ]
 }
 

@@ -68,7 +68,7 @@ export function registerTokenRoutes({ app, internals, pages }: PageRoutes): void
     const expiresAtMs = lifeMs === null ? null : nowMs + lifeMs
     const text = await fromDatabase(addToken(database, { name, role, expiresAtMs }, nowMs))
     if (text === undefined) {
-      const taken = 'There is a token of this name already: give another one, or revoke that one'
+      const taken = 'A token already has this name: give another name, or revoke that token'
       return refuse(request, reply, { values, errors: { name: taken } })
     }
     request.log.info({ token: name, role, actor: requireActor(request, RIGHT) }, 'A token of the API was created')
@@ -84,8 +84,8 @@ export function registerTokenRoutes({ app, internals, pages }: PageRoutes): void
   async function revoke(request: FastifyRequest, reply: FastifyReply, name: string) {
     const isRevoked = await fromDatabase(revokeToken(database, name))
     const text = isRevoked
-      ? `The token ${visible(name)} was revoked: it opens nothing any more.`
-      : `Nothing was changed: there is no token ${visible(name)} any more.`
+      ? `The token ${visible(name)} was revoked: it no longer gives access.`
+      : `Nothing was changed: the token ${visible(name)} no longer exists.`
     if (isRevoked) {
       request.log.info({ token: name, actor: requireActor(request, RIGHT) }, 'A token of the API was revoked')
     }
