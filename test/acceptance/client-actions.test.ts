@@ -210,10 +210,7 @@ forEachDatabase((provider) => {
     const page = await open()
     assert.match(page.text, /from 9\/m, the default rate/)
     assert.match(page.text, /The rate applies to all paths together\./)
-    assert.match(
-      (await open('ip:203.0.113.0/24')).text,
-      /The rate applies to each address, for all paths together\./,
-    )
+    assert.match((await open('ip:203.0.113.0/24')).text, /The rate applies to each address, for all paths together\./)
     const raised = await its.do(page, 'raise', { to: '18/m' })
     assert.deepEqual(noticeOf(raised), ['success', 'Limited to 18/m for ever.'])
     assert.deepEqual(await statuses(10, '/', { from: BAD }), Array(10).fill(200))
