@@ -248,9 +248,9 @@ test("the host's authorize answers a role, and a page of another site does not u
 test('without tokens and authorize every request is refused; wrong options fail at start', async (t) => {
   const { call, log } = await startWithApi(t, 'sqlite', { api: { tokens: false } })
   assert.equal((await call('GET', '/rules', { as: 'admin' })).status, 401)
-  assert.match(JSON.stringify(log), /accepts no tokens and has no "authorize"/)
+  assert.match(JSON.stringify(log), /accepts no tokens and has no \\"authorize\\"/)
   for (const [api, message] of [
-    [{ token: true }, /"token" of apiPlugin is unknown: it takes tokens, authorize/],
+    [{ token: true }, /"token" of apiPlugin does not exist: give one of tokens, authorize/],
     [{ tokens: 'yes' }, /"tokens" of apiPlugin is yes: give true or false/],
     [{ authorize: 'admin' }, /"authorize" is not a function/],
     [{ prefix: '' }, /has no prefix/],

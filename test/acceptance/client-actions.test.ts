@@ -248,7 +248,7 @@ forEachDatabase((provider) => {
       assert.match(
         text,
         new RegExp(
-          `^Denied for ever, as before\\. The block of ip:203\\.0\\.113\\.0/24 takes precedence; after it: ${words}\\. <a href="client\\.html\\?client=ip%3A203\\.0\\.113\\.0%2F24&days=1">To the page of`,
+          `^Denied for ever, as before\\. The block of ip:203\\.0\\.113\\.0/24 takes precedence; after it: ${words}\\. <a href="client\\.html\\?client=ip%3A203\\.0\\.113\\.0%2F24&days=1">Open the page of`,
         ),
       )
       assert.deepEqual(await statuses(1, '/', { from: BAD }), [403])
@@ -298,7 +298,10 @@ forEachDatabase((provider) => {
     for (const client of ['ip:0.0.0.0/0', 'ip:10.0.0.0/7', 'ip:2000::/18']) {
       const [kind, text] = noticeOf(await its.do(await open(client), 'block', { for: '15m' })) ?? []
       assert.equal(kind, 'failure', client)
-      assert.match(text ?? '', /so wide a network.*is blocked on the page of overrides, or by ratelimit override add/)
+      assert.match(
+        text ?? '',
+        /a network wider than.*only on the page Overrides and bans, or by ratelimit override add/,
+      )
     }
     assert.deepEqual(await overrides(), [])
     for (const client of ['ip:10.0.0.0/8', 'ip:2000::/19']) {
@@ -423,7 +426,7 @@ forEachDatabase((provider) => {
       [{ isStaff: () => true }, /isStaff must return { actor, role } instead of true/],
       [
         { isStaff: () => ({ actor: 'eve', role: 'viewer' }) },
-        /The role viewer may not create, change, end and import overrides.*takes the role operator/,
+        /The role viewer may not create, change, end and import overrides.*needs the role operator/,
       ],
     ]
     for (const [staff, message] of viewers) {

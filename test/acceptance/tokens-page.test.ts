@@ -57,7 +57,7 @@ forEachDatabase((provider) => {
     assert.match(refused.text, /id="error-for">Write it as 21d\.</)
     assert.equal((await submit('tokens.html', { name: 'ci', role: 'viewer' })).status, 201)
     const taken = await submit('tokens.html', { name: 'ci', role: 'admin' })
-    assert.match(taken.text, /id="error-name">There is a token of this name already/)
+    assert.match(taken.text, /id="error-name">A token already has this name/)
     assert.deepEqual([taken.status, (await listTokens(database)).map(({ role }) => role)], [400, ['viewer']])
   })
 
@@ -87,7 +87,7 @@ forEachDatabase((provider) => {
     )
     const { status, text } = await get('tokens.html')
     assert.equal(status, 200)
-    assert.match(text, /it has no API that takes them/)
+    assert.match(text, /it has no API that accepts them/)
     assert.match(text, /<bdi>&lt;b&gt;\\u\{202e\}x<\/bdi>/)
     assert.match(text, /not a role, gives no access[\s\S]*Expired <time/)
   })

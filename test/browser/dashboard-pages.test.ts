@@ -177,7 +177,7 @@ const SCENES: readonly (AppOptions & { readonly scenes: readonly Scene[] })[] = 
           await page.getByText('Limited to').first().waitFor()
           await openAll(page)
           await page.getByRole('button', { name: 'Block', exact: true }).click()
-          await page.getByText('The block decides first').waitFor()
+          await page.getByText('The block takes precedence').waitFor()
           await openAll(page)
         },
       },

@@ -106,7 +106,7 @@ forEachDatabase((provider) => {
     assert.match(page, /was refused: 6 of 5 by login\..*Rule login, as it was then/s)
     assert.match(page, /Rule team applied too, and let the request through\..*Rule team, as it was then/s)
     assert.match(page, /Rule all applied too, and refused the request as well\..*Rule all, as it was then/s)
-    assert.match(page, /Rule gone applied too, and let .*The history knows nothing of rule gone/s)
+    assert.match(page, /Rule gone applied too, and let .*The history has nothing about rule gone/s)
     assert.equal(page.match(/as it was then<\/h3>/g)?.length, 3)
     assert.match(page, />100\/m<.*>200\/m</s)
     assert.doesNotMatch(page, /The log has a limit of/)
@@ -128,7 +128,7 @@ forEachDatabase((provider) => {
     await dateChanges(30, 29, 10, 30, 30, 30, 5)
 
     const rule = await explained(await logged(22))
-    assert.match(rule, /Rule login, as it was then.*It is deleted now\./s)
+    assert.match(rule, /Rule login, as it was then.*It has been deleted since\./s)
     assert.ok(fieldsOf(rule).includes('Rate 5/m'))
     const denied = await explained(
       await logged(22, { policy: 'override', ruleName: '', outcome: 'denied', count: 1, limit: 0 }),
@@ -142,14 +142,14 @@ forEachDatabase((provider) => {
 
   test('what the history cannot tell is said, and never made up', async (t) => {
     const { client, dateChanges, logged, explained, request } = await start(t, provider)
-    assert.match(await explained(await logged(22)), /The history knows nothing of rule login/)
+    assert.match(await explained(await logged(22)), /The history has nothing about rule login/)
     await client.rateLimitRule.create({ data: { name: 'login', pathPattern: '^/login', rate: '5/m' } })
     await dateChanges(10)
     assert.match(await explained(await logged(22)), /The history has no rule login that was in force at that time/)
     const code = await explained(await logged(22, { policy: 'default', ruleName: '' }))
-    assert.match(code, /default is a limit of the app’s code/)
+    assert.match(code, /default is a limit in the app’s code/)
     const override = await explained(await logged(22, { policy: 'override', ruleName: '', outcome: 'denied' }))
-    assert.match(override, /The history knows nothing of an override for ip:203\.0\.113\.7/)
+    assert.match(override, /The history has nothing about an override for ip:203\.0\.113\.7/)
     for (const gone of ['999999', '0', 'x', "1' OR 1=1", '9'.repeat(30)]) {
       const page = await explained(encodeURIComponent(gone))
       assert.match(page, /The log does not have that event/, gone)

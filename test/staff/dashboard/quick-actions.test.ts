@@ -159,7 +159,7 @@ forEachDatabase((provider) => {
     await its.client.rateLimitOverride.create({ data: { client: 'ip:203.0.113.0/24', effect: 'deny' } })
     const inside = await openRow(its, 'ip:203.0.113.7')
     assert.match(inside.form, /End the block of ip:203\.0\.113\.0\/24/)
-    assert.match(inside.form, /The block of .* goes first:/)
+    assert.match(inside.form, /The block of .* takes precedence:/)
   })
 })
 

@@ -63,8 +63,8 @@ test('what is no range says what to write at its field', () => {
     ['', '14:00', 'since', /^Write when the range begins/],
     ['2026-11-24 14:00', '2026-11-24 14:00', 'until', /^Write an end that is after the beginning/],
     ['2026-11-24 14:00', '2026-11-24', 'until', /^Write an end that is after the beginning/],
-    ['2026-11-25 12:35', '', 'since', /^Write a time that is over/],
-    ['9998-01-01', '9999-01-01', 'since', /^Write a time that is over/],
+    ['2026-11-25 12:35', '', 'since', /^Write a time in the past/],
+    ['9998-01-01', '9999-01-01', 'since', /^Write a time in the past/],
   ]
   for (const [since, until, field, text] of wrong) {
     const { range, typed } = read(since, until)
