@@ -109,7 +109,10 @@ export interface RecentChange extends Pick<Change, 'id' | 'entity' | 'name' | 'a
 const LATEST = 1_000
 const MAX_CHANGES = 50
 
-/** Reads the latest changes of a window, the newest first; 50 at most. Bans are left out: there may be very many. */
+/**
+ * Reads the latest changes of a window, the newest first; 50 at most. Bans are left out: there may be very many; and ignored
+ * incidents, which change nothing about requests.
+ */
 export function readRecentChanges(
   { query, dialect, nowMs }: LogSnapshot,
   window: ReportWindow,
@@ -119,7 +122,7 @@ export function readRecentChanges(
   return query<RecentChange>(
     `SELECT id, ${dialect.toMs('changed_at')} AS at_ms, entity, name, action, actor
      FROM (SELECT * FROM ${table} ORDER BY id DESC LIMIT ${LATEST}) AS latest
-     WHERE source <> 'ban' AND changed_at >= ${dialect.fromMs('$1')} AND changed_at < ${dialect.fromMs('$2')}
+     WHERE source <> 'ban' AND entity <> 'incident' AND changed_at >= ${dialect.fromMs('$1')} AND changed_at < ${dialect.fromMs('$2')}
      ORDER BY id DESC LIMIT ${MAX_CHANGES}`,
     [startMs, Math.min(endMs, nowMs + 1)],
   )

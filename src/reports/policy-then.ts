@@ -3,7 +3,7 @@ import { overrideClientsFor } from '../clients/client-networks.js'
 import { SECOND_MS } from '../ground/time/clock.js'
 import { parseAppliedRules } from '../log/applied-rules.js'
 import { type EntryThen, findEntriesThen } from '../rules/history/entry-then.js'
-import type { Change, ChangedFields } from '../rules/history/history.js'
+import type { ChangedFields } from '../rules/history/history.js'
 import { parseOverride } from '../rules/overrides/override.js'
 import { type ActiveOverride, compareOverrides } from '../rules/overrides/override-set.js'
 import { compiledPattern } from '../rules/patterns/pattern.js'
@@ -15,7 +15,7 @@ export type PolicyThen =
   /** A limit of the code: the history has none of these. */
   | { readonly kind: 'code' }
   /** The history cannot tell: it has nothing of that name, or none that was in force. */
-  | { readonly kind: 'unknown'; readonly entity: Change['entity']; readonly hasHistory: boolean }
+  | { readonly kind: 'unknown'; readonly entity: EntryThen['entity']; readonly hasHistory: boolean }
   | (EntryThen & {
       readonly kind: 'entry'
       /** Whether the limit of the event is one of this rate: otherwise the server had another state. */
@@ -71,7 +71,7 @@ function ruleNamed(name: string) {
 async function entryThen(
   snapshot: LogSnapshot,
   { timestampMs }: ListedEvent,
-  entity: Change['entity'],
+  entity: EntryThen['entity'],
   names: readonly string[],
   choose: (entries: readonly EntryThen[]) => EntryThen | undefined,
   isLimit: (entry: EntryThen) => boolean,

@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import { Counter, Registry, register } from 'prom-client'
 import { MemoryStore, type RateLimitOptions, type Store } from '../../src/index.js'
-import { ignoreIncident } from '../../src/rules/ignored-incidents.js'
+import { markIncident } from '../../src/rules/history/incident-changes.js'
 import { atEnd } from '../support/at-end.js'
 import { type AppOptions, okRoutes, openDatabase, startApp } from '../support/build-app.js'
 import { eventually } from '../support/eventually.js'
@@ -237,7 +237,7 @@ test('open incidents are counted, and no longer when somebody has acted', async 
   await eventually('the incident is counted', isCounted(1))
 
   const [incident] = await app.smartRateLimit.analytics.getIncidents()
-  await ignoreIncident(database.database, incident?.id ?? '', clock.now())
+  await markIncident(database.database, incident?.scope ?? '', true, clock.now())
   clock.advance(29_000)
   assert.ok(await isCounted(1)())
   clock.advance(1_000)

@@ -1,10 +1,13 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { InvalidSettingError } from '../../src/ground/errors.js'
+import { InvalidSettingError, RevertError } from '../../src/ground/errors.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 import type { RateLimitEvent } from '../../src/log/event.js'
 import { analyticsFor } from '../../src/plugin/analytics.js'
-import { ignoreIncident } from '../../src/rules/ignored-incidents.js'
+import { asActor } from '../../src/rules/history/actor.js'
+import { listChanges } from '../../src/rules/history/history.js'
+import { markIncident } from '../../src/rules/history/incident-changes.js'
+import { revertChange } from '../../src/rules/history/revert.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase, type TestDatabase } from '../support/databases.js'
 import { logRows } from '../support/log-events.js'
@@ -341,20 +344,50 @@ forEachDatabase((_provider, open) => {
       { client: 'user:1', count: 60, atMs: HOUR_13 },
       { client: 'user:2', count: 50, atMs: HOUR_13 },
     )
-    const [first] = await analyticsFor(database, clock).getIncidents()
-    for (const _ of [1, 2]) await ignoreIncident(database, first?.id ?? '', clock.now())
-    const states = (await analyticsFor(database, clock).getIncidents()).map(({ scope, state }) => [scope, state])
-    assert.deepEqual(states, [
-      ['user:2', 'open'],
-      ['user:1', 'acted_on'],
-    ])
-    // A decision of long ago is forgotten.
-    clock.advance(91 * DAY_MS)
-    await ignoreIncident(database, 'another', clock.now())
-    const ids = await database.query<{ id: string }>(
-      `SELECT id FROM ${database.dialect.table('rate_limit_ignored_incident')}`,
+    const states = async () =>
+      Object.fromEntries((await analyticsFor(database, clock).getIncidents()).map(({ scope, state }) => [scope, state]))
+    const mark = (isIgnored: boolean) =>
+      asActor('alice', () => markIncident(database, 'user:1', isIgnored, clock.now()))
+    await mark(true)
+    assert.deepEqual(await states(), { 'user:1': 'acted_on', 'user:2': 'open' })
+    await mark(false)
+    assert.deepEqual(await states(), { 'user:1': 'open', 'user:2': 'open' })
+
+    const changes = await listChanges(database, 'user:1')
+    assert.deepEqual(
+      changes.map(({ entity, name, actor, after }) => [entity, name, actor, after]),
+      [
+        ['incident', 'user:1', 'alice', { ignored: false }],
+        ['incident', 'user:1', 'alice', { ignored: true }],
+      ],
     )
-    assert.deepEqual(ids, [{ id: 'another' }])
+    assert.equal((await listChanges(database, 'user:2')).length, 0)
+    const [latest, first] = changes
+    await assert.rejects(revertChange(database, clock.now(), first?.id ?? 0), RevertError)
+    await revertChange(database, clock.now(), latest?.id ?? 0)
+    assert.deepEqual(await states(), { 'user:1': 'acted_on', 'user:2': 'open' })
+  })
+
+  test('who ignores the incident of a client does not ignore that of its network', async (t) => {
+    const clock = fakeClock(NOW)
+    const { database, close } = await open(clock)
+    t.after(close)
+    const states = async () =>
+      (await analyticsFor(database, clock).getIncidents()).map(({ scope, state }) => [scope, state])
+    await refuse(database, { client: 'ip:203.0.113.7', count: 60, atMs: HOUR_13 })
+    await markIncident(database, 'ip:203.0.113.7', true, clock.now())
+    assert.deepEqual(await states(), [['ip:203.0.113.7', 'acted_on']])
+    await refuse(database, { client: 'ip:203.0.113.8', count: 60, atMs: NOW })
+    assert.deepEqual(await states(), [['203.0.113.0/24', 'open']])
+    await markIncident(database, 'ip:203.0.113.0/24', true, clock.now())
+    assert.deepEqual(await states(), [['203.0.113.0/24', 'acted_on']])
+    // What comes back after it was over is another incident.
+    clock.advance(3 * HOUR_MS)
+    await refuse(
+      database,
+      ...['7', '8'].map((end) => ({ client: `ip:203.0.113.${end}`, count: 60, atMs: clock.now() })),
+    )
+    assert.deepEqual((await states())[0], ['203.0.113.0/24', 'open'])
   })
 
   test('clients of which only a pseudonym is known are in no network, and are acted on by it', async (t) => {

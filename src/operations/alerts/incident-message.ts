@@ -1,7 +1,7 @@
 /** The message of an alert about an incident. */
 import { formatCount } from '../../ground/number-text.js'
 import { visible } from '../../ground/visible.js'
-import { type Incident, POLICY_SCOPE } from '../../reports/incidents/incident.js'
+import { type Incident, POLICY_SCOPE, subjectOf } from '../../reports/incidents/incident.js'
 import { DENIED_COLOUR, type Fact, type FactsMessage, type MessageLink, REFUSED_COLOUR } from './facts-message.js'
 import { shortened } from './message.js'
 
@@ -24,7 +24,7 @@ export function createIncidentMessage(incident: Incident, id: string, publicUrl:
   const url = publicUrl && incidentUrl(incident, publicUrl)
   return {
     id: `incident/${id}`,
-    title: `${isOver ? 'Incident over' : 'Incident'}: ${subjectOf(incident)}`,
+    title: `${isOver ? 'Incident over' : 'Incident'}: ${titleSubject(incident)}`,
     sentence: sentenceFor(incident),
     facts: factsOf(incident),
     links: publicUrl && url ? [{ text: 'Open the incident', url }, ...subjectLinks(incident, publicUrl)] : [],
@@ -35,7 +35,7 @@ export function createIncidentMessage(incident: Incident, id: string, publicUrl:
 }
 
 /** Names addresses alone: other clients and policies have names that others wrote. */
-function subjectOf({ scope }: Incident): string {
+function titleSubject({ scope }: Incident): string {
   const [, address] = ADDRESS.exec(scope) ?? []
   if (address !== undefined) return address
   if (scope.startsWith(POLICY_SCOPE)) return 'a policy'
@@ -100,10 +100,12 @@ function subjectLinks(incident: Incident, publicUrl: string): MessageLink[] {
   const { scope } = incident
   const link = (page: string, fields: Readonly<Record<string, string>>) =>
     `${publicUrl}${page}?${new URLSearchParams({ ...fields, ...timesOf(incident) })}`
-  const client = ADDRESS.test(scope) && !scope.startsWith('ip:') ? `ip:${scope}` : scope
   const subject = scope.startsWith(POLICY_SCOPE)
     ? { text: 'Open the policy', url: link('', { rule: scope.slice(POLICY_SCOPE.length) }) }
-    : { text: `Open the ${isNetwork(scope) ? 'network' : 'client'}`, url: link('client.html', { client }) }
+    : {
+        text: `Open the ${isNetwork(scope) ? 'network' : 'client'}`,
+        url: link('client.html', { client: subjectOf(scope) }),
+      }
   return subject.url.length <= MAX_URL ? [subject] : []
 }
 

@@ -81,11 +81,11 @@ export async function eraseClient(
           failures.push(`${errorMessage(error)}: run it again, or let each counters expire`)
           return 0
         })
-  const alerts = await eraseAlerts(database, erased, batches)
+  const alerts = await eraseAlerts(database, erased, clock.now(), batches)
   const shared = erased.shared === undefined ? 0 : await countShared(database, erased.shared)
   const kept = [
     changes > 0 &&
-      `${countOf(changes, 'change of its overrides stays', 'changes of its overrides stay')} in the history, with the time and the author: the client is "${ERASED}" there, and the note is empty.`,
+      `${countOf(changes, 'change of its overrides and incidents stays', 'changes of its overrides and incidents stay')} in the history, with the time and the author: the client is "${ERASED}" there, and the note is empty.`,
     networks > 0 && `${countOf(networks, 'override')} of networks that contain it: networks have other clients, too.`,
     shared > 0 &&
       `${countOf(shared, 'event')} of ${erased.shared}: they do not tell which address of that network they are of.`,

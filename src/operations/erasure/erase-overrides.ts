@@ -1,4 +1,4 @@
-/** Deletes the overrides and bans of one client, and its name in the history. */
+/** Deletes the overrides and bans of one client, and its name in the history of them and of its incidents. */
 import { restAfter } from '../../database/batches.js'
 import type { Database } from '../../database/database.js'
 import { runStatement, type SqlWork } from '../../database/dialect.js'
@@ -14,7 +14,7 @@ export const OVERWRITE_DELETED = 'PRAGMA secure_delete = ON'
 
 export interface ErasedOverrides {
   readonly overrides: number
-  /** The changes of the history that named the client. */
+  /** The changes of the history that named the client, those of its incidents too. */
   readonly changes: number
   /** The overrides of networks that contain it. */
   readonly networks: number
@@ -22,6 +22,7 @@ export interface ErasedOverrides {
 
 interface ChangeRow {
   readonly id: number
+  readonly entity: string
   readonly name: string
   readonly before: string | null
   readonly after: string | null
@@ -68,7 +69,7 @@ function* deleteOverrides(
 /** Replaces the client in the history: that something changed, when and by whom stays. */
 async function eraseNames(database: Database, erased: ErasedClient, batches: Batches): Promise<number> {
   const { dialect } = database
-  const columns = 'name, before, after'
+  const columns = 'entity, name, before, after'
   const table = dialect.table('rate_limit_change')
   const [id, before, after] = [
     dialect.jsonField(0, 'bigint'),
@@ -80,11 +81,14 @@ async function eraseNames(database: Database, erased: ErasedClient, batches: Bat
     database,
     'rate_limit_change',
     columns,
-    "AND entity = 'override'",
+    "AND entity IN ('override', 'incident')",
     batches,
   )) {
     const theirs = rows.filter(
-      (row) => erased.hasOverride(row.name) || [row.before, row.after].some((fields) => names(fields, erased)),
+      // An incident may be of a client of several kinds.
+      (row) =>
+        erased.has(row.name, row.entity === 'incident') ||
+        [row.before, row.after].some((fields) => names(fields, erased)),
     )
     changed += theirs.length
     if (theirs.length === 0 || batches.dryRun) continue
@@ -104,9 +108,10 @@ function names(fields: string | null, erased: ErasedClient): boolean {
   return typeof client === 'string' && erased.hasOverride(client)
 }
 
-/** A note may say who the client is. */
+/** A note may say who the client is; what is known of an incident does not. */
 function withoutClient(fields: string | null): string | null {
-  return fields === null ? null : JSON.stringify({ ...JSON.parse(fields), client: ERASED, note: '' })
+  const parsed = fields === null ? undefined : JSON.parse(fields)
+  return parsed?.client === undefined ? fields : JSON.stringify({ ...parsed, client: ERASED, note: '' })
 }
 
 /** Yields the rows of a table in the order of their ids. */

@@ -5,11 +5,15 @@ import type { Database } from '../../database/database.js'
 import { keyNodes, RedisConnection } from '../../database/redis.js'
 import type { RedisClient } from '../../database/redis-client.js'
 import { bumpRevision } from '../../database/revision.js'
+import { DAY_MS } from '../../ground/time/clock.js'
 import { STATE_TABLE_NAMES } from '../../limiter/stores/sql/state-cleanup.js'
+import { incidentIdsOf } from '../../reports/incidents/incident.js'
 import { ALERT_TABLE } from '../alerts/alert-memory.js'
 import { type Batches, containsToken, tokenPatterns } from './batches.js'
 import type { ErasedClient } from './erased-client.js'
 
+/** The memory of alerts has incidents of the last day, and for a week after it. */
+const INCIDENTS_KEPT_MS = 9 * DAY_MS
 /** The number of keys that Redis looks through in one step. */
 const SCAN_COUNT = 1_000
 /** The key of a counter in Redis behind the namespace, with the key of the check. */
@@ -25,8 +29,20 @@ export async function eraseCounters(database: Database, erased: ErasedClient, ba
   return deleted
 }
 
-export function eraseAlerts(database: Database, erased: ErasedClient, batches: Batches): Promise<number> {
-  return eraseKeys(database, ALERT_TABLE, erased, (key) => erased.hasKey(key), batches)
+/** Deletes what was told of the client's keys, and of its incidents; those of an address have the id of its network. */
+export async function eraseAlerts(
+  database: Database,
+  erased: ErasedClient,
+  nowMs: number,
+  batches: Batches,
+): Promise<number> {
+  const { dialect } = database
+  const ids = JSON.stringify(erased.names.flatMap((name) => incidentIdsOf(name, nowMs - INCIDENTS_KEPT_MS, nowMs)))
+  const ofIncidents = `FROM ${dialect.table(ALERT_TABLE)} WHERE ${dialect.isOneOf('key', '$1', 'text')}`
+  const [found] = await database.query<{ count: number }>(`SELECT COUNT(*) AS count ${ofIncidents}`, [ids])
+  if (!batches.dryRun) await database.execute(`DELETE ${ofIncidents}`, [ids])
+  const keys = await eraseKeys(database, ALERT_TABLE, erased, (key) => erased.hasKey(key), batches)
+  return Number(found?.count ?? 0) + keys
 }
 
 /** Deletes the rows whose key is the client's, in the order of their keys. */

@@ -3,11 +3,12 @@ import { overrideClientsFor } from '../../clients/client-networks.js'
 import { rememberClients } from '../../ground/remember.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
 import { POLICY } from '../../log/event-sql.js'
-import { readIgnoredIncidents } from '../../rules/ignored-incidents.js'
+import type { Change } from '../../rules/history/history.js'
+import { incidentName } from '../../rules/history/incident-changes.js'
 import { Parameters } from '../filter.js'
 import { duringPeriod, REFUSED_EVENTS } from '../logged-events.js'
 import type { LogSnapshot } from '../report.js'
-import { type FoundIncident, idOf } from './incident.js'
+import { type FoundIncident, subjectOf } from './incident.js'
 import type { IncidentTimes } from './minutes.js'
 import { policiesOf } from './paths.js'
 import { HEAVY_CLIENT, HEAVY_POLICY } from './usual.js'
@@ -18,15 +19,19 @@ interface Ongoing {
   readonly times: IncidentTimes
 }
 
+/** The last change of a name. */
 interface LastChange {
-  readonly entity: 'override' | 'rule'
+  readonly entity: Change['entity']
   readonly name: string
+  readonly actor: string
+  /** The fields as JSON; null where the row was deleted. */
+  readonly after: string | null
   readonly at: number
 }
 
 /** The latest thing that was done about an incident. */
 export interface IncidentAction {
-  readonly what: LastChange['entity'] | 'ignored'
+  readonly what: 'override' | 'rule' | 'ignored'
   /** The client of the override, or the name of the rule; who ignores it. */
   readonly name: string
   readonly at_ms: number
@@ -42,22 +47,19 @@ export async function readActions(
 ): Promise<ReadonlyMap<FoundIncident, IncidentAction>> {
   if (ongoing.length === 0) return new Map()
   const names = new Map(ongoing.map(({ found }) => [found, actedNames(found)]))
-  const ids = ongoing.map(({ found }) => idOf(found))
-  const [changes, ignored] = await Promise.all([
-    readChanges(snapshot, [...names.values()], Math.min(...ongoing.map(({ times }) => times.fromMs))),
-    readIgnoredIncidents(snapshot, ids),
-  ])
+  const changes = await readChanges(
+    snapshot,
+    [...names.values()],
+    Math.min(...ongoing.map(({ times }) => times.fromMs)),
+  )
   const actions = new Map<FoundIncident, IncidentAction>()
   for (const { found, times } of ongoing) {
-    const { override = [], rule = [] } = names.get(found) ?? {}
-    const isOfIt = ({ entity, name, at }: LastChange) =>
-      at >= times.fromMs && (entity === 'rule' ? rule : override).includes(name)
-    const latest = ignored
-      .filter(({ id }) => id === idOf(found))
-      .map(({ actor, at }): IncidentAction => ({ what: 'ignored', name: actor, at_ms: at }))
-    for (const change of changes.filter(isOfIt)) {
+    const about = names.get(found)
+    const latest: IncidentAction[] = []
+    for (const change of changes) {
+      if (change.at < times.fromMs || !about?.[change.entity].includes(change.name)) continue
       if (change.entity === 'rule' && (await isCause(snapshot, found, change))) continue
-      latest.push({ what: change.entity, name: change.name, at_ms: change.at })
+      latest.push(...toAction(change))
     }
     const [last] = latest.toSorted((one, other) => other.at_ms - one.at_ms)
     if (last !== undefined) actions.set(found, last)
@@ -65,19 +67,28 @@ export async function readActions(
   return actions
 }
 
-/** Reads the last change of each override that was not deleted since, and of each rule, since a moment. */
+/** Returns what a change did about an incident: nothing where it is watched again. */
+function toAction({ entity, name, actor, after, at }: LastChange): IncidentAction[] {
+  if (entity !== 'incident') return [{ what: entity, name, at_ms: at }]
+  const { ignored } = JSON.parse(after ?? '{}')
+  return ignored === true ? [{ what: 'ignored', name: actor, at_ms: at }] : []
+}
+
+/** Reads the last change of each override that was not deleted since, of each rule and of each incident, since a moment. */
 function readChanges({ query, dialect }: LogSnapshot, names: readonly ActedNames[], sinceMs: number) {
-  const spelled = (lists: readonly (readonly string[])[]) => JSON.stringify([...new Set(lists.flat())])
-  const changes = dialect.table('rate_limit_change')
+  const table = dialect.table('rate_limit_change')
+  const spelled = (entity: Change['entity']) => JSON.stringify([...new Set(names.flatMap((each) => each[entity]))])
   return query<LastChange>(
-    `SELECT entity, name, MAX(${dialect.toMs('changed_at')}) AS at FROM ${changes} AS change
-     WHERE (entity = 'override' AND action <> 'delete' AND ${dialect.isOneOf('name', '$1', 'text')}
-         AND NOT EXISTS (SELECT 1 FROM ${changes} AS later WHERE later.entity = 'override'
-           AND later.row_id = change.row_id AND later.id > change.id AND later.action = 'delete')
-         OR entity = 'rule' AND action <> 'create' AND ${dialect.isOneOf('name', '$2', 'text')})
-       AND changed_at >= ${dialect.fromMs('$3')}
-     GROUP BY entity, name`,
-    [spelled(names.map(({ override }) => override)), spelled(names.map(({ rule }) => rule)), sinceMs],
+    `SELECT entity, name, actor, after, ${dialect.toMs('changed_at')} AS at FROM ${table} WHERE id IN (
+       SELECT MAX(id) FROM ${table} AS change
+       WHERE (entity = 'override' AND action <> 'delete' AND ${dialect.isOneOf('name', '$1', 'text')}
+           AND NOT EXISTS (SELECT 1 FROM ${table} AS later WHERE later.entity = 'override'
+             AND later.row_id = change.row_id AND later.id > change.id AND later.action = 'delete')
+           OR entity = 'rule' AND action <> 'create' AND ${dialect.isOneOf('name', '$2', 'text')}
+           OR entity = 'incident' AND ${dialect.isOneOf('name', '$3', 'text')})
+         AND changed_at >= ${dialect.fromMs('$4')}
+       GROUP BY entity, name)`,
+    [spelled('override'), spelled('rule'), spelled('incident'), sinceMs],
   )
 }
 
@@ -105,15 +116,14 @@ async function isCause(
 const overridesFor = rememberClients(overrideClientsFor, (spelled) => 2 * spelled.join().length)
 
 /** The names under which the history has what may be done about an incident. */
-interface ActedNames {
-  readonly override: readonly string[]
-  readonly rule: readonly string[]
-}
+type ActedNames = Readonly<Record<Change['entity'], readonly string[]>>
 
 function actedNames(found: FoundIncident): ActedNames {
   const { kind, scope, rows } = found
-  const rule = policiesOf(found)
-  if (kind === 'policy') return { override: [], rule }
-  if (kind === 'client') return { override: overridesFor(scope), rule }
-  return { override: [...overridesFor(`ip:${scope}`), ...new Set(rows.map(({ client }) => client))], rule }
+  const subject = subjectOf(scope)
+  const names = { rule: policiesOf(found), incident: [incidentName(subject)] }
+  if (kind === 'policy') return { ...names, override: [] }
+  const override = overridesFor(subject)
+  if (kind === 'client') return { ...names, override }
+  return { ...names, override: [...override, ...new Set(rows.map(({ client }) => client))] }
 }

@@ -81,8 +81,24 @@ export interface FoundIncident {
 }
 
 export function idOf({ kind, scope, from }: FoundIncident): string {
-  const client = kind === 'network' ? `ip:${scope}` : scope
-  return incidentId(kind === 'policy' ? scope : (networkFor(client) ?? client), from)
+  const subject = subjectOf(scope)
+  return incidentId(kind === 'policy' ? subject : (networkFor(subject) ?? subject), from)
+}
+
+const NETWORK = /^[\da-f.:]+\/\d+$/
+
+/** Returns the client of a scope, as pages, overrides and the history spell it: a network is one too. A policy stays as it is. */
+export function subjectOf(scope: string): string {
+  return NETWORK.test(scope) ? `ip:${scope}` : scope
+}
+
+/** Returns the ids of all incidents that a client may have had since a moment; none of an address, which has its network's. */
+export function incidentIdsOf(client: string, sinceMs: number, nowMs: number): string[] {
+  if (networkFor(client) !== undefined) return []
+  const first = Math.floor(sinceMs / HOUR_MS)
+  return Array.from({ length: Math.floor(nowMs / HOUR_MS) + 1 - first }, (_, index) =>
+    incidentId(client, first + index),
+  )
 }
 
 /**

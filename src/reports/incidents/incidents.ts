@@ -13,7 +13,7 @@ import { countPolicyClients } from './policy-clients.js'
 /** What goes on has refusals in it. */
 const LAST_HOUR = { days: 1 / 24 }
 /** The most incidents that are listed. */
-const MAX_INCIDENTS = 1_000
+export const MAX_INCIDENTS = 1_000
 
 interface Timed {
   readonly found: FoundIncident

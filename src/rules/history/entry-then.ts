@@ -1,11 +1,12 @@
 /** Rebuilds rules and overrides as they were at a moment, from the history of their changes. */
 import type { Dialect, Query } from '../../database/dialect.js'
+import type { Description } from '../description.js'
 import { type Change, type ChangedFields, type RowChange, readRowChanges } from './history.js'
 
 /** A rule or an override as it was at a moment. */
 export interface EntryThen {
   readonly rowId: number
-  readonly entity: Change['entity']
+  readonly entity: Description['entity']
   readonly fields: ChangedFields
   /** The fields now; null where the entry is deleted. */
   readonly now: ChangedFields | null
@@ -25,7 +26,7 @@ const MAX_CHANGES = 2_000
 /** Finds the rules or overrides that had one of these names, or have, as they were at a moment in milliseconds. */
 export async function findEntriesThen(
   source: { readonly query: Query; readonly dialect: Dialect },
-  entity: Change['entity'],
+  entity: Description['entity'],
   names: readonly string[],
   atMs: number,
 ): Promise<EntriesThen> {

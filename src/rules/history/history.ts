@@ -5,7 +5,10 @@ import { OVERRIDES } from '../overrides/override.js'
 import { RULES } from '../rule.js'
 import { CHANGE_SOURCES, type ChangeSource } from './actor.js'
 
-/** A change of a rule or an override. */
+/** What changes are of. */
+export const CHANGE_ENTITIES = ['rule', 'override', 'incident'] as const
+
+/** A change of a rule or an override, or that an incident is ignored or watched again. */
 export interface Change {
   readonly id: number
   readonly changedAt: Date
@@ -15,8 +18,8 @@ export interface Change {
    * The source of the change: this package's client, its panel or dashboard, its API, a ban or an import; or raw SQL.
    */
   readonly source: ChangeSource
-  readonly entity: 'rule' | 'override'
-  /** The rule's name, or the override's client. */
+  readonly entity: (typeof CHANGE_ENTITIES)[number]
+  /** The rule's name, or the client of the override or the incident; a policy's incident is `policy:` and its name. */
   readonly name: string
   readonly action: 'create' | 'update' | 'delete'
   /** The same for all changes of one action, such as a bulk or an import; empty for raw SQL. */
@@ -62,7 +65,7 @@ type ChangeTable = Pick<Database, 'query' | 'dialect'>
 
 const DEFAULT_LIMIT = 100
 const MAX_LIMIT = 10_000
-export const DESCRIPTIONS: Readonly<Record<Change['entity'], Description>> = { rule: RULES, override: OVERRIDES }
+export const DESCRIPTIONS: Readonly<Record<Description['entity'], Description>> = { rule: RULES, override: OVERRIDES }
 
 /**
  * Lists the changes, the newest first.
@@ -89,9 +92,10 @@ export async function listChanges(
   }
   filter(
     name === undefined ? name : JSON.stringify([name].flat()),
-    // A rule that was renamed keeps its history.
-    (placeholder) => `(entity, row_id) IN (SELECT named.entity, named.row_id FROM ${table} AS named
-      WHERE named.entity IN ('rule', 'override') AND ${dialect.isOneOf('named.name', placeholder, 'text')})`,
+    // A rule that was renamed keeps its history; an incident has no row.
+    (placeholder) => `((entity, row_id) IN (SELECT named.entity, named.row_id FROM ${table} AS named
+        WHERE named.entity IN ('rule', 'override') AND ${dialect.isOneOf('named.name', placeholder, 'text')})
+      OR entity = 'incident' AND ${dialect.isOneOf('name', placeholder, 'text')})`,
   )
   filter(source, (placeholder) => `source = ${placeholder}`)
   filter(actor, (placeholder) => `actor = ${placeholder}`)
@@ -112,7 +116,7 @@ export async function findChange(database: Database, id: number): Promise<Change
 /** Reads the changes of the rules or overrides that have, or had, one of these names: the newest first. */
 export async function readChangesFor(
   source: ChangeTable,
-  entity: Change['entity'],
+  entity: Description['entity'],
   names: readonly string[],
   limit: number,
 ): Promise<Change[]> {
@@ -128,7 +132,7 @@ export interface RowChange extends Change {
 /** Reads all changes of the rules or overrides that have, or had at any time, one of these names: the newest first. */
 export async function readRowChanges(
   source: ChangeTable,
-  entity: Change['entity'],
+  entity: Description['entity'],
   names: readonly string[],
   limit: number,
 ): Promise<RowChange[]> {
@@ -175,7 +179,7 @@ export async function findChangeOf(database: ChangeTable, actionId: string): Pro
 }
 
 /** Returns whether the history stores a field in milliseconds since the epoch. */
-export function isMoment(entity: Change['entity'], name: string): boolean {
+export function isMoment(entity: Description['entity'], name: string): boolean {
   return DESCRIPTIONS[entity].fields[name]?.kind === 'moment'
 }
 
@@ -201,7 +205,7 @@ function toChange({ rowId: _, changedAt, source, entity, action, before, after, 
     ...row,
     changedAt: new Date(changedAt),
     source: CHANGE_SOURCES.find((each) => each === source) ?? 'sql',
-    entity: entity === 'override' ? entity : 'rule',
+    entity: CHANGE_ENTITIES.find((each) => each === entity) ?? 'rule',
     action: action === 'create' || action === 'delete' ? action : 'update',
     before: before === null ? null : JSON.parse(before),
     after: after === null ? null : JSON.parse(after),

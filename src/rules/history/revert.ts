@@ -1,11 +1,12 @@
-/** Reverts changes of rules and overrides: all of one action together. */
+/** Reverts changes of rules and overrides, and that incidents are ignored: all of one action together. */
 import type { Database } from '../../database/database.js'
 import type { SqlWork } from '../../database/dialect.js'
 import { RevertError } from '../../ground/errors.js'
-import type { FieldTable } from '../description.js'
+import type { Description, FieldTable } from '../description.js'
 import type { IdentifiedEntry } from '../read-entries.js'
 import { changeLocked, LockedTable } from '../table.js'
-import { type Change, type ChangedFields, DESCRIPTIONS, isMoment, type RowChange, readAction } from './history.js'
+import { type ChangedFields, DESCRIPTIONS, isMoment, type RowChange, readAction } from './history.js'
+import { MARKS, revertMark } from './incident-changes.js'
 
 /** Larger actions are reverted by an import of an earlier export, which works in steps. */
 export const MAX_REVERTED = 20_000
@@ -14,8 +15,13 @@ const ENTITIES = ['rule', 'override'] as const
 type ChangedTable = LockedTable<FieldTable, string>
 type Row = IdentifiedEntry<FieldTable>
 
+/** A change of a row of a table. */
+interface EntryChange extends RowChange {
+  readonly entity: Description['entity']
+}
+
 /** What an action made of a row: the states before and after all of its changes. */
-interface NetChange extends Pick<RowChange, 'id' | 'entity' | 'name' | 'rowId'> {
+interface NetChange extends Pick<EntryChange, 'id' | 'entity' | 'name' | 'rowId'> {
   readonly before: ChangedFields | null
   readonly after: ChangedFields | null
 }
@@ -36,11 +42,13 @@ export async function revertChange(database: Database, nowMs: number, changeId: 
       `Change ${changeId} cannot be reverted: its action made more than ${MAX_REVERTED} changes. Import an earlier export instead`,
     )
   }
-  const net = netChanges(changes)
+  const net = netChanges(changes.filter(isOfEntry))
+  const marks = changes.filter((change) => !isOfEntry(change))
   const descriptions = ENTITIES.filter((entity) => net.some((change) => change.entity === entity)).map(
     (entity) => DESCRIPTIONS[entity],
   )
-  await changeLocked(database, descriptions, function* () {
+  const locked = marks.length === 0 ? descriptions : [...descriptions, MARKS]
+  await changeLocked(database, locked, function* () {
     for (const description of descriptions) {
       const table = new LockedTable(description, database.dialect, nowMs)
       yield* undo(
@@ -48,11 +56,16 @@ export async function revertChange(database: Database, nowMs: number, changeId: 
         net.filter(({ entity }) => entity === description.entity),
       )
     }
+    for (const mark of marks) yield* revertMark(database.dialect, mark, nowMs)
   })
 }
 
+function isOfEntry(change: RowChange): change is EntryChange {
+  return change.entity !== 'incident'
+}
+
 /** Returns one change for every row of an action, which may have changed it several times. */
-function netChanges(changes: readonly RowChange[]): NetChange[] {
+function netChanges(changes: readonly EntryChange[]): NetChange[] {
   const byRow = new Map<string, NetChange>()
   for (const { id, entity, name, rowId, before, after } of changes) {
     const key = `${entity} ${rowId}`
@@ -143,7 +156,7 @@ function changedFields(state: ChangedFields | null, other: ChangedFields | null)
 }
 
 /** Returns the fields as documents have them. */
-function stored(entity: Change['entity'], changed: ChangedFields): ChangedFields {
+function stored(entity: Description['entity'], changed: ChangedFields): ChangedFields {
   return Object.fromEntries(
     Object.entries(changed).map(([name, value]) => {
       return [name, isMoment(entity, name) && typeof value === 'number' ? new Date(value).toISOString() : value]

@@ -160,7 +160,10 @@ export class OverrideReader {
       if (entity === 'rule' && !met?.has(changeId)) this.#changedRules.add(rowId)
     }
     this.#hasChanges ||= changes.some(({ changeId }) => !met?.has(changeId))
-    if (met !== undefined) this.#latest.push(...changes.filter(({ changeId }) => !met.has(changeId)))
+    const isOfEntry = ({ entity }: ChangeRow) => entity !== 'incident'
+    if (met !== undefined) {
+      this.#latest.push(...changes.filter((change) => isOfEntry(change) && !met.has(change.changeId)))
+    }
     this.#met = new Set(changes.map(({ changeId }) => changeId))
     const nextId = Math.max(untilId, (changes.at(-1)?.changeId ?? 0) - OVERLAP)
     const passing = changes.filter(({ changeId }) => changeId <= nextId)

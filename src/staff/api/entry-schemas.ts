@@ -11,6 +11,7 @@ import {
 } from '../../rules/description.js'
 import { DOCUMENT_VERSION, documentSchema, fieldSchema } from '../../rules/exchange/rule-document.js'
 import { CHANGE_SOURCES } from '../../rules/history/actor.js'
+import { CHANGE_ENTITIES } from '../../rules/history/history.js'
 import { OVERRIDES, type OverrideEntry } from '../../rules/overrides/override.js'
 import { RULES } from '../../rules/rule.js'
 import type { RuleEntry } from '../../rules/rule-fields.js'
@@ -82,8 +83,8 @@ const Change = Type.Object(
     changedAt: Type.String({ format: 'date-time' }),
     actor: Type.String({ description: 'Who made the change; empty where that is not known.' }),
     source: Type.Enum([...CHANGE_SOURCES], { description: 'Where the change came from.' }),
-    entity: Type.Enum(['rule', 'override']),
-    name: Type.String({ description: "The rule's name, or the override's client." }),
+    entity: Type.Enum([...CHANGE_ENTITIES]),
+    name: Type.String({ description: "The rule's name, or the client of the override or the incident." }),
     action: Type.Enum(['create', 'update', 'delete']),
     actionId: Type.String({
       description: 'The identity that all changes of one action share, which are reverted together; empty for raw SQL.',

@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { storedSpellings } from '../../clients/client-networks.js'
 import { CHANGE_SOURCES } from '../../rules/history/actor.js'
-import { findChange, listChanges } from '../../rules/history/history.js'
+import { CHANGE_ENTITIES, findChange, listChanges } from '../../rules/history/history.js'
 import { requireMayRevert } from '../shell/revert-right.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
 import { PositionNumber, parseCursor } from './cursor.js'
@@ -17,16 +17,17 @@ export function addHistoryRoutes(app: ApiScope, { internals, limits, write }: Ap
   app.get(
     '/history',
     operation('history', 'listChanges', 'read', 'List changes', {
-      description: 'The changes to rules and overrides, newest first.',
+      description:
+        'The changes to rules and overrides, and which incidents were ignored or watched again, newest first.',
       querystring: closed({
         ...PAGE,
         name: Type.Optional(
           Type.String({
             maxLength: 255,
-            description: 'The name of a rule, or the client of an override, current or former.',
+            description: 'The name of a rule, or the client of an override or an incident, current or former.',
           }),
         ),
-        entity: Type.Optional(Type.Enum(['rule', 'override'])),
+        entity: Type.Optional(Type.Enum([...CHANGE_ENTITIES])),
         source: Type.Optional(Type.Enum([...CHANGE_SOURCES], { description: 'Where the change came from.' })),
         actor: Type.Optional(Type.String({ maxLength: 200, description: 'Who made the change: the whole name.' })),
       }),
@@ -44,7 +45,7 @@ export function addHistoryRoutes(app: ApiScope, { internals, limits, write }: Ap
     '/history/:id/revert',
     operation('history', 'revertChange', 'writeOverrides', 'Revert a change', {
       description:
-        'All changes of the same action are reverted together. Later changes to other fields stay. Reverting changes to rules needs the role admin, except for switching a rule on or off; reverting changes to overrides needs operator.',
+        'All changes of the same action are reverted together. Later changes to other fields stay. Reverting changes to rules needs the role admin, except for switching a rule on or off; reverting other changes needs operator.',
       params: Type.Object({ id: Type.Integer({ minimum: 1, maximum: MAX_ID, description: "The change's id." }) }),
       response: { 204: answer('The change is reverted; the history has a new change.') },
     }),

@@ -3,6 +3,7 @@ import type { DashboardReport } from '../../reports/dashboard-report.js'
 import { isFiltering } from '../../reports/filter.js'
 import { type NearLimit, NOW_MS } from '../../reports/near-limit.js'
 import { hasEnded } from '../../reports/report-window.js'
+import type { Notice } from '../shell/notice-cookie.js'
 import { changeViews, effectViews } from './change-views.js'
 import { drawChart } from './chart.js'
 import type { QuickActionsFor } from './client-menu.js'
@@ -51,6 +52,8 @@ export interface Shown {
   readonly freshForMs: number
   readonly quickActions: QuickActionsFor
   readonly incidents: ReturnType<typeof incidentViews>
+  /** The result of an action about an incident. */
+  readonly notice: Notice | undefined
   /** Whether clients can be grouped by network. */
   readonly hasNetworks: boolean
 }
@@ -63,7 +66,7 @@ export interface Shown {
  */
 export function dashboardContext(
   report: DashboardReport,
-  { view, mayMakeRules, freshForMs, quickActions, incidents, hasNetworks }: Shown,
+  { view, mayMakeRules, freshForMs, quickActions, incidents, notice, hasNetworks }: Shown,
   log: LogState,
   nowMs: number,
 ) {
@@ -87,6 +90,7 @@ export function dashboardContext(
       filter: filterForm(report, view, mayMakeRules),
       is_filtered: isFiltering(filter),
       live: ended ? undefined : following(view.live, freshForMs, (live) => hrefFor({ live })),
+      notice: notice && { ...notice, text: visible(notice.text) },
       notices: logNotices(log, hasTraffic, report.unknown_paths),
       incidents,
       rates: !onlyBlocked,

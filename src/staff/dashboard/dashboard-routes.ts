@@ -7,11 +7,13 @@ import type { Internals } from '../../plugin/internals.js'
 import { CSV_LIMIT, clientsCsvRows, offendersCsvRows } from '../../reports/csv.js'
 import { networkAround } from '../../reports/dashboard-clients.js'
 import { type DashboardReport, dashboardReport } from '../../reports/dashboard-report.js'
+import { subjectOf } from '../../reports/incidents/incident.js'
 import { type IncidentStory, incidentStories } from '../../reports/incidents/incidents.js'
 import { countedClients, keyDetail, offenderDetail } from '../../reports/offender-detail.js'
 import { topOffenders } from '../../reports/ranking.js'
 import { closedHourCacheFor, createReportRunner, type Report } from '../../reports/report.js'
 import { topClients } from '../../reports/top-clients.js'
+import { takeNotice } from '../shell/notice-cookie.js'
 import type { Pages, SharedHtml } from '../shell/pages.js'
 import {
   DEFAULT_DAYS,
@@ -35,8 +37,8 @@ import { dashboardContext, type Shown } from './dashboard-page.js'
 import { registerEventsRoutes } from './events-routes.js'
 import { registerExchangeRoutes } from './exchange/exchange-routes.js'
 import { registerExplainRoutes } from './explain-routes.js'
-import { registerIncidentActions } from './incidents/incident-routes.js'
-import { clientOf, incidentViews } from './incidents/incident-views.js'
+import { INCIDENTS_NOTICE, registerIncidentActions } from './incidents/incident-routes.js'
+import { incidentViews } from './incidents/incident-views.js'
 import { eventsHref, filterEntries } from './links.js'
 import { readLogState } from './log-state.js'
 import { offenderContext } from './offender-page.js'
@@ -118,7 +120,10 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     const view = requestedView(request, hasNetworks, clock.now())
     const { window, filter, listing, onlyRefused } = view
     const name = JSON.stringify([window, filterEntries(filter), listing, onlyRefused])
-    const follows = isFollowing(request)
+    // The script of an open page must not take the notice of the page that follows an action.
+    const notice = isScript(request) ? undefined : takeNotice(request, reply, INCIDENTS_NOTICE)
+    // An action shows what came of it.
+    const follows = notice === undefined && isFollowing(request)
     const { result, freshForMs } = await shared.read(name, follows, () => readDated(view))
     // An override has no effect without rules.
     const actor = switches.useDynamicRules ? actorWith(request, 'writeOverrides') : undefined
@@ -141,7 +146,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
       limitNamed: internals.limitNamed,
     })
     const context = () => ({
-      ...dashboardContext(report, { ...shown, incidents }, readLogState(internals), readAtMs),
+      ...dashboardContext(report, { ...shown, incidents, notice }, readLogState(internals), readAtMs),
       ...withoutStyle(request),
     })
     return follows
@@ -201,7 +206,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   registerClientRoutes(routes)
   registerSearchRoutes(routes)
   app.register(async (scope) => registerActionRoutes(scope, internals))
-  app.register(async (scope) => registerIncidentActions(scope, internals))
+  app.register(async (scope) => registerIncidentActions(scope, routes))
   registerEventsRoutes(routes)
   registerExplainRoutes(routes)
   registerRuleRoutes(routes)
@@ -225,14 +230,14 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
 function clientsOf({ report: { top_clients, top_networks }, incidents }: DatedReport): string[] {
   const clients = top_clients.map(({ client }) => client)
   const networks = top_networks.map(({ network }) => network)
-  const scopes = incidents.map(({ scope }) => clientOf(scope))
+  const scopes = incidents.map(({ scope }) => subjectOf(scope))
   return [...new Set([...clients, ...clients.map(networkAround), ...networks, ...scopes])]
 }
 
 /** Names what pages of one report show beside it, such as blocks that were made since. */
 function sharedName(
   result: DatedReport,
-  { quickActions, freshForMs, ...shown }: Omit<Shown, 'incidents'>,
+  { quickActions, freshForMs, ...shown }: Omit<Shown, 'incidents' | 'notice'>,
   incidents: Shown['incidents'],
   isForScript: boolean,
 ) {

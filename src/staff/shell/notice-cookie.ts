@@ -31,8 +31,8 @@ const MAX_LENGTH = 3_600
 const MAX_TEXT_LENGTH = 400
 const MARK_LENGTH = 22
 const MARK = /^[\w-]{22}$/
-/** A page beside the one that posts. */
-const PAGE_ADDRESS = /^[a-z][a-z-]{0,40}\.html(?:\?[\x21-\x7e]{0,2000})?$/
+/** A page beside the one that posts, or the dashboard itself. */
+const PAGE_ADDRESS = /^(?:\.\/|[a-z][a-z-]{0,40}\.html)(?:\?[\x21-\x7e]{0,2000})?$/
 const COOKIE = createStaffCookie({
   name: 'ratelimit_staff_notice',
   value: new RegExp(`[\\w-]{1,${MAX_LENGTH}}`),

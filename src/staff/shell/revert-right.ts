@@ -7,7 +7,7 @@ import { requireMay } from './staff-member.js'
 
 /** Returns the right that reverting a change takes. */
 export function revertRight({ entity, action, before, after }: Change): Right {
-  if (entity === 'override') return 'writeOverrides'
+  if (entity !== 'rule') return 'writeOverrides'
   const names = Object.keys({ ...before, ...after }).filter((name) => before?.[name] !== after?.[name])
   return action === 'update' && names.every((name) => name === 'isActive') ? 'switchRules' : 'writeRules'
 }

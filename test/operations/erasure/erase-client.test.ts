@@ -9,10 +9,12 @@ import { HOUR_MS } from '../../../src/ground/time/clock.js'
 import type { RateLimitOptions } from '../../../src/index.js'
 import { foldAll, verifyRollups } from '../../../src/log/rollups/catch-up.js'
 import { eraseClient } from '../../../src/operations/erasure/erase-client.js'
+import { markIncident } from '../../../src/rules/history/incident-changes.js'
 import { atEnd } from '../../support/at-end.js'
 import { openDatabase, startApp } from '../../support/build-app.js'
 import { forEachDatabase, type TestDatabase } from '../../support/databases.js'
 import { eventually } from '../../support/eventually.js'
+import { logRows } from '../../support/log-events.js'
 import { openRedis, redisMissing } from '../../support/redis.js'
 import { ratelimit } from '../../support/scripts.js'
 import { startWebhookReceiver } from '../../support/webhook-receiver.js'
@@ -171,6 +173,43 @@ forEachDatabase((provider) => {
       await erase(database, ALICE, clock.now).then(({ events, overrides, counters }) => [events, overrides, counters]),
       [0, 0, 0],
     )
+  })
+
+  test('what was decided about the incidents of a client, and told of them, is erased', async (t) => {
+    const database = await openDatabase(t, provider)
+    const { app, clock } = await startApp(t, {
+      database,
+      plugin: { logEvents: true, alertWebhook: (await startWebhookReceiver(t)).url },
+    })
+    const { analytics, rules } = app.smartRateLimit
+    const clients = ['user:7', 'user:77', `ip:${ALICE}`, `ip:${ALICE}|user:7`]
+    const refusals = clients.flatMap((client) =>
+      Array.from({ length: 60 }, () => ({
+        timestampMs: clock.now(),
+        client,
+        key: `k ${client}`,
+        allowed: false,
+        outcome: 'over_limit' as const,
+      })),
+    )
+    await logRows(database.database, refusals)
+    for (const client of clients) await markIncident(database.database, client, true, clock.now())
+    await analytics.sendIncidentAlerts()
+    const told = async () => {
+      const [row] = await database.database.query<{ count: number }>(
+        `SELECT COUNT(*) AS count FROM ${database.database.dialect.table('rate_limit_alert')}`,
+      )
+      return Number(row?.count)
+    }
+    const before = await told()
+    const trial = await erase(database, 'user:7', clock.now, { dryRun: true })
+    assert.equal(await told(), before)
+    const { alerts, changes } = await erase(database, 'user:7', clock.now)
+    assert.deepEqual([trial.alerts, trial.changes], [alerts, changes])
+    assert.deepEqual([alerts, before - (await told()), changes], [1, 1, 2])
+    const named = (await rules.history()).map(({ entity, name }) => `${entity} ${name}`)
+    assert.deepEqual(named, ['incident erased', `incident ip:${ALICE}`, 'incident user:77', 'incident erased'])
+    assert.equal((await erase(database, ALICE, clock.now)).changes, 1)
   })
 
   test('a user is erased, also where events of an address only name it; user:77 stays', async (t) => {
@@ -376,7 +415,7 @@ test('what is no single client is wrong usage, and says what to give', async (t)
       env: { RATELIMIT_DATABASE_URL: database.url },
     })
     assert.equal(status, 2, client)
-    assert.match(stderr, /no single client: give ip:203\.0\.113\.7, user:<id>/)
+    assert.match(stderr, /not a single client: give ip:203\.0\.113\.7, user:<id>/)
   }
 })
 

@@ -9,7 +9,7 @@ import type { StaffRole } from '../../../src/staff/shell/roles.js'
 import { unescapeHtml } from '../../support/client-forms.js'
 import { forEachDatabase, type Provider } from '../../support/databases.js'
 import { logRows } from '../../support/log-events.js'
-import { openForms } from '../../support/staff-forms.js'
+import { openForms, undoFields } from '../../support/staff-forms.js'
 
 async function start(t: TestContext, provider: Provider, role: StaffRole = 'admin') {
   const forms = await openForms(t, provider, role)
@@ -107,22 +107,46 @@ forEachDatabase((provider) => {
   })
 
   test('an incident that is ignored is no longer on top, for everybody, until it is watched again', async (t) => {
-    const { refuse, rows, nowMs, open, analytics, get } = await start(t, provider, 'operator')
+    const { refuse, rows, nowMs, open, analytics, get, follow, clock } = await start(t, provider, 'operator')
     await refuse('user:7', 60, nowMs - 5 * MINUTE_MS)
     const [incident] = await analytics.getIncidents()
     assert.doesNotMatch((await rows())[0]?.html ?? '', /Make a rule/)
 
     const page = await open('')
-    const answer = await page.submit({ id: incident?.id ?? '', days: '7' }, {}, 'ignore')
+    const form = { id: incident?.id ?? '', scope: 'user:7', days: '7' }
+    const answer = await page.submit(form, {}, 'ignore')
     assert.deepEqual([answer.status, answer.headers.location], [303, './?days=7'])
+    const notice = await follow(answer)
+    assert.match(notice.text, /The incident of user:7 is ignored until it is over\./)
     assert.deepEqual(await rows(), [])
-    const { text } = await get('')
-    assert.match(text, /1 ignored.*user:7.*Ignored by alice/s)
+    assert.match((await get('')).text, /1 ignored.*user:7.*Ignored by alice/s)
     assert.equal((await analytics.getIncidents())[0]?.state, 'acted_on')
+    assert.match(
+      (await follow(await page.submit(form, {}, 'ignore'))).text,
+      /Nothing was changed: somebody else was quicker\./,
+    )
 
-    await page.submit({ id: incident?.id ?? '', ignore: 'no' }, {}, 'ignore')
+    const undone = await (await open('changes.html')).submit(undoFields(notice.text), {}, 'change-revert')
+    assert.equal(undone.headers.location, './?days=7')
+    assert.match((await follow(undone)).text, /The change of user:7 was reverted\./)
     assert.equal((await rows()).length, 1)
+    await page.submit(form, {}, 'ignore')
+    await page.submit({ ...form, ignore: 'no' }, {}, 'ignore')
+    assert.equal((await rows()).length, 1)
+
+    const { text } = await get('changes.html?entity=incident&name=user:7')
+    const sentences = [...text.matchAll(/<b><bdi>(.*?)<\/bdi><\/b> <bdi>(.*?)<\/bdi>/g)].map(
+      ([, who, what]) => `${who} ${what}`,
+    )
+    const [ignored, watched] = ['alice ignored the incident of user:7', 'alice watched the incident of user:7 again']
+    assert.deepEqual(sentences, [watched, ignored, watched, ignored])
+    assert.doesNotMatch((await get('changes.html?entity=rule')).text, /incident of/)
+
     assert.equal((await page.submit({ id: 'all' }, {}, 'ignore')).status, 400)
+    const grown = await follow(await page.submit({ ...form, scope: 'ip:203.0.113.7' }, {}, 'ignore'))
+    assert.match(grown.text, /Nothing was changed: it has become the incident of user:7\./)
+    clock.advance(3 * HOUR_MS)
+    assert.match((await follow(await page.submit(form, {}, 'ignore'))).text, /Nothing was changed: it is over\./)
   })
 
   test('a message leads to the incident, while it goes on and when it is long over', async (t) => {

@@ -841,15 +841,6 @@ CREATE TABLE "rate_limit_alert_run" (
 );
 
 -- CreateTable
-CREATE TABLE "rate_limit_ignored_incident" (
-    "id" VARCHAR(20) NOT NULL,
-    "ignored_at" TIMESTAMPTZ(3) NOT NULL,
-    "actor" VARCHAR(255) NOT NULL,
-
-    CONSTRAINT "rate_limit_ignored_incident_pkey" PRIMARY KEY ("id")
-);
-
--- CreateTable
 CREATE TABLE "rate_limit_job" (
     "name" VARCHAR(100) NOT NULL,
     "due_at" TIMESTAMPTZ(3) NOT NULL,

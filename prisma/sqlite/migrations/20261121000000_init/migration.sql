@@ -703,13 +703,6 @@ CREATE TABLE "rate_limit_alert_run" (
 );
 
 -- CreateTable
-CREATE TABLE "rate_limit_ignored_incident" (
-    "id" TEXT NOT NULL PRIMARY KEY,
-    "ignored_at" DATETIME NOT NULL,
-    "actor" TEXT NOT NULL
-);
-
--- CreateTable
 CREATE TABLE "rate_limit_job" (
     "name" TEXT NOT NULL PRIMARY KEY,
     "due_at" DATETIME NOT NULL,

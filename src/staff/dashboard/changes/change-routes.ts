@@ -1,4 +1,4 @@
-/** The page of the changes of rules and overrides, each of which can be reverted. */
+/** The page of the changes of rules, overrides and incidents, each of which can be reverted. */
 import createError from '@fastify/error'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { storedSpellings } from '../../../clients/client-networks.js'
@@ -6,6 +6,7 @@ import { errorMessage, RevertError, RuleValidationError } from '../../../ground/
 import { storable } from '../../../ground/storable.js'
 import { CHANGE_SOURCES } from '../../../rules/history/actor.js'
 import {
+  CHANGE_ENTITIES,
   type Change,
   countOfActions,
   findChange,
@@ -72,7 +73,7 @@ export function registerChangeRoutes({ app, internals, pages }: PageRoutes): voi
     return [
       name === '' ? undefined : storedSpellings(name, privacy),
       {
-        entity: entity === 'rule' || entity === 'override' ? entity : undefined,
+        entity: CHANGE_ENTITIES.find((each) => each === entity),
         actor: actor === '' ? undefined : actor,
         source: CHANGE_SOURCES.find((each) => each === source),
         since,

@@ -1,5 +1,6 @@
-/** Says in words what a change of a rule or an override did. */
+/** Says in words what a change did. */
 import { shortened } from '../../../ground/shortened.js'
+import { POLICY_SCOPE } from '../../../reports/incidents/incident.js'
 import { type Description, defaultsFor, type Field, type FieldTable, fieldEntries } from '../../../rules/description.js'
 import type { Change, ChangedFields } from '../../../rules/history/history.js'
 import { OVERRIDES } from '../../../rules/overrides/override.js'
@@ -36,6 +37,7 @@ const MAX_VALUE_LENGTH = 60
 
 /** Describes a change. */
 export function describeChange(change: Described): ChangeWords {
+  if (change.entity === 'incident') return { sentence: incidentSentence(change), fields: [] }
   const fields = fieldChanges(change)
   return {
     sentence: change.entity === 'rule' ? ruleSentence(change, fields) : overrideSentence(change, fields),
@@ -70,6 +72,11 @@ function valueText({ kind }: Pick<Field, 'kind'>, value: unknown): string {
   // Raw SQL may have written a moment that is no time.
   const isTime = kind === 'moment' && typeof value === 'number' && !Number.isNaN(new Date(value).getTime())
   return isTime ? `${formatTime(value)} UTC` : visible(String(value))
+}
+
+function incidentSentence({ name, after }: Described): string {
+  const of = `the incident of ${name.startsWith(POLICY_SCOPE) ? `the policy ${visible(name.slice(POLICY_SCOPE.length))}` : visible(name)}`
+  return after?.ignored === true ? `ignored ${of}` : `watched ${of} again`
 }
 
 function ruleSentence({ name, action, before, after }: Described, fields: readonly FieldChange[]): string {

@@ -1,8 +1,9 @@
+import { POLICY_SCOPE } from '../../../reports/incidents/incident.js'
 import { CHANGE_SOURCES, type ChangeSource } from '../../../rules/history/actor.js'
 import type { Change } from '../../../rules/history/history.js'
 import type { Notice } from '../../shell/notice-cookie.js'
 import { formatCount, toMoment, visible } from '../format.js'
-import { clientHref, ruleHref } from '../links.js'
+import { clientHref, dashboardHref, ruleHref } from '../links.js'
 import { actorWords } from '../override-words.js'
 import { describeChange } from './change-sentence.js'
 
@@ -37,9 +38,9 @@ interface ChangesView {
   readonly nowMs: number
 }
 
-/** The days of the window of a client's page that a change leads to. */
+/** The days of the window of the page that a change leads to. */
 const DAYS = 7
-const ENTITIES = { rule: 'Rules', override: 'Overrides and bans' } as const
+const ENTITIES = { rule: 'Rules', override: 'Overrides and bans', incident: 'Incidents' } as const
 /** The source of a change, after "from". */
 export const SOURCES: Readonly<Record<ChangeSource, string>> = {
   client: 'the app’s code',
@@ -120,6 +121,15 @@ function groupByAction(changes: readonly Change[]): [Change, ...Change[]][] {
   return groups
 }
 
+/** Returns the page of what a change is of. */
+function hrefOf({ entity, name }: Change): string {
+  if (entity === 'rule') return ruleHref(name)
+  // Not every policy is a rule.
+  return entity === 'incident' && name.startsWith(POLICY_SCOPE)
+    ? dashboardHref({ days: DAYS }, { rule: name.slice(POLICY_SCOPE.length) })
+    : clientHref(name, { days: DAYS })
+}
+
 /**
  * Returns a change as `change-list.hbs` shows it.
  *
@@ -135,7 +145,7 @@ export function changeRow(change: Change, may_revert: boolean, count = 1) {
     who: actorWords(actor, 'subject'),
     source: SOURCES[source],
     name: visible(name),
-    href: entity === 'rule' ? ruleHref(name) : clientHref(name, { days: DAYS }),
+    href: hrefOf(change),
     changes_href: changesHref(entity, name),
     sentence,
     // A sentence about one field has said it all, unless it had to cut the values.

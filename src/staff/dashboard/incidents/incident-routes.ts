@@ -1,30 +1,49 @@
 import createError from '@fastify/error'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Internals } from '../../../plugin/internals.js'
-import { ignoreIncident, watchIncident } from '../../../rules/ignored-incidents.js'
-import { actAs, guardActions, type StaffForm } from '../../shell/staff-actions.js'
+import { type Incident, subjectOf } from '../../../reports/incidents/incident.js'
+import { incidentStories, MAX_INCIDENTS } from '../../../reports/incidents/incidents.js'
+import { markIncident } from '../../../rules/history/incident-changes.js'
+import { leadOn, type Notice } from '../../shell/notice-cookie.js'
+import { changeAs, guardActions, type StaffForm } from '../../shell/staff-actions.js'
 import { staffRoute } from '../../shell/staff-routes.js'
+import { visible } from '../format.js'
 import { dashboardHref } from '../links.js'
+import type { PageRoutes } from '../page-routes.js'
 import { readClientView } from '../requested-view.js'
 
-const InvalidFormError = createError('FST_RATE_LIMIT_INVALID_FORM', 'This form does not belong to an incident.', 400)
+const InvalidFormError = createError('FST_RATE_LIMIT_INVALID_FORM', 'This is no form of an incident.', 400)
 const ID = /^[\da-f]{20}$/
+const RIGHT = 'writeOverrides'
+/** The subject of the notices on top of the dashboard. */
+export const INCIDENTS_NOTICE = 'incidents'
 
 /** @param app a scope behind the guard of the dashboard, of this route only */
-export function registerIncidentActions(app: FastifyInstance, internals: Internals): void {
+export function registerIncidentActions(app: FastifyInstance, { internals, read }: PageRoutes): void {
   const { database, clock } = internals
 
   async function ignore(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
     const field = (name: string) => request.body?.get(name) ?? ''
     const id = field('id')
     if (!ID.test(id)) throw new InvalidFormError()
-    await actAs(request, 'writeOverrides', () =>
-      field('ignore') === 'no' ? watchIncident(database, id) : ignoreIncident(database, id, clock.now()),
+    const { result, undo } = await changeAs(request, RIGHT, database, () =>
+      mark({ id, scope: field('scope') }, field('ignore') !== 'no'),
     )
     const { window, back } = readClientView(field, clock.now())
-    return reply.redirect(dashboardHref(window, back), 303)
+    return leadOn(request, reply, INCIDENTS_NOTICE, dashboardHref(window, back), { ...result, undo })
   }
 
-  guardActions(app, internals, 'writeOverrides')
+  async function mark(seen: Pick<Incident, 'id' | 'scope'>, isIgnored: boolean): Promise<Notice> {
+    const incident = (await read(incidentStories(MAX_INCIDENTS))).find(({ id }) => id === seen.id)
+    const failed = (why: string) => ({ succeeded: false, text: `Nothing was changed: ${why}.`, typed: {} })
+    if (incident === undefined) return failed('it is over')
+    const scope = visible(incident.scope)
+    if (scope !== seen.scope) return failed(`it has become the incident of ${scope}`)
+    if (isIgnored === (incident.action?.what === 'ignored')) return failed('somebody else was quicker')
+    await markIncident(database, subjectOf(incident.scope), isIgnored, clock.now())
+    const words = isIgnored ? 'is ignored until it is over' : 'is watched again'
+    return { succeeded: true, text: `The incident of ${scope} ${words}.`, typed: {} }
+  }
+
+  guardActions(app, internals, RIGHT)
   app.post<{ Body: StaffForm }>('/ignore', staffRoute('incident-ignore'), ignore)
 }

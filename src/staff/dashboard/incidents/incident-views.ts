@@ -2,7 +2,7 @@
 
 import type { NamedLimit } from '../../../plugin/internals.js'
 import type { IncidentAction } from '../../../reports/incidents/actions.js'
-import { POLICY_SCOPE } from '../../../reports/incidents/incident.js'
+import { POLICY_SCOPE, subjectOf } from '../../../reports/incidents/incident.js'
 import type { IncidentStory } from '../../../reports/incidents/incidents.js'
 import type { QuickActions, QuickActionsFor } from '../client-menu.js'
 import { raiseFormHref, twice } from '../client-offer.js'
@@ -40,7 +40,7 @@ export function incidentViews(stories: readonly IncidentStory[], view: View, rig
 function incidentView(story: IncidentStory, view: View, rights: IncidentRights) {
   const { id, scope, policies, paths, refused, denied, clients, from, action } = story
   const policy = scope.startsWith(POLICY_SCOPE) ? scope.slice(POLICY_SCOPE.length) : undefined
-  const client = policy === undefined ? clientOf(scope) : undefined
+  const client = policy === undefined ? subjectOf(scope) : undefined
   const back = backTo(view)
   const page = client === undefined ? undefined : clientHref(client, view.window, back)
   const rulePage = policy === undefined ? undefined : rights.rulePages.get(policy)
@@ -55,6 +55,7 @@ function incidentView(story: IncidentStory, view: View, rights: IncidentRights) 
   const rule_href = rights.mayMakeRules && path !== undefined ? ruleFormHref(view.window, { path }) : undefined
   return {
     id,
+    scope: visible(scope),
     name: policy === undefined ? visible(scope) : `Policy ${visible(policy)}`,
     href: page ?? rulePage,
     since: shortMoment(fromMs, rights.readAtMs),
@@ -108,11 +109,6 @@ function shortMoment(ms: number, nowMs: number) {
   const minute = clock.slice(0, 'hh:mm'.length)
   const is_today = toMoment(nowMs).time.startsWith(day)
   return { iso, time: is_today ? minute : `${day} ${minute}`, is_today }
-}
-
-/** Returns the scope of an incident as the client that pages and overrides know; a network has no kind. */
-export function clientOf(scope: string): string {
-  return /^[\da-f.:]+\/\d+$/.test(scope) ? `ip:${scope}` : scope
 }
 
 /** Names paths: `/search`, `/search and /login`, `/search, /login and 3 more`. */
