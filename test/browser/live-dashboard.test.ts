@@ -36,6 +36,10 @@ inChromium(() => {
     await page.clock.fastForward(LATER_MS)
     await page.getByRole('group', { name: /^1,000 requests, 992 .* 3 denied/ }).waitFor()
 
+    assert.equal(
+      await page.locator('.lead').textContent(),
+      `${OFFENDER.key} causes all of the refusals in the last 15 minutes.`,
+    )
     assert.ok(await page.getByRole('region', { name: 'Requests over time, as a table' }).isVisible())
     assert.equal(await focused(page), OFFENDER.key)
     assert.equal(await page.getByLabel('Path begins with').inputValue(), '/half-typ')

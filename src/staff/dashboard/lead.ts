@@ -127,7 +127,8 @@ export function dashboardLead(
         ...ongoing.filter(({ fromMs }) => Math.floor(fromMs / HOUR_MS) * HOUR_MS >= startMs),
         ...(filter.key === undefined ? clientCauses(report, view) : []),
       ],
-      rules: by_rule.shares.map(({ name, blocked }) =>
+      // A filter by a client or a rule has named the cause already.
+      rules: (filter.rule === undefined ? by_rule.shares : []).map(({ name, blocked }) =>
         name === ''
           ? { name: 'Limits of the code', refused: blocked, isPlural: true }
           : {
