@@ -29,7 +29,7 @@ export {
   type RefusalError,
   StoreUnavailableError,
 } from './http/refusal.js'
-export type { RequestDecision } from './http/request-decision.js'
+export type { LimitDecision, NamedLimit, RequestDecision, ShownDecision } from './http/request-decision.js'
 export type { AnyHook, AnyReply, AnyRequest } from './http/request-reply.js'
 export type { RateLimitUser, UserFunction } from './http/request-user.js'
 export type { RouteConfig, RouteCost } from './http/routes/route-config.js'
@@ -95,7 +95,7 @@ export type {
   ClientPolicy,
   ClientTimeline,
 } from './reports/client-detail.js'
-export type { ClientOverride, ClientOverrides } from './reports/client-overrides.js'
+export type { ClientOverride, ClientOverrides, OverrideInForce } from './reports/client-overrides.js'
 export type { Incident, IncidentState } from './reports/incidents/incident.js'
 export type { BlockedPath, OffenderDetail, OffenderDetailOptions } from './reports/offender-detail.js'
 export type { UncoveredReason } from './reports/preview/clients.js'

@@ -8,7 +8,7 @@ import { describedFields } from './described.js'
 import { type Filters, listBy } from './lists.js'
 import type { AdminResource, Source } from './resource.js'
 
-const FILTERS: Filters = { name: 'text', pathPattern: 'text', isActive: 'switch', algorithm: 'text' }
+const FILTERS: Filters = { name: 'text', pathPattern: 'text', group: 'text', isActive: 'switch', algorithm: 'text' }
 
 /** Creates the resource for the rules, which operators edit. */
 export function rules({ client, provider }: Source): AdminResource {

@@ -88,11 +88,25 @@ function differenceLines<Entry, Identity extends keyof Entry>(
 }
 
 function ruleLine(rule: RuleEntry): string {
-  const { name, rate, counts, cost, banAfter, banFor, pathPattern, method, condition, isActive, startsAt, endsAt } =
-    rule
+  const {
+    name,
+    group,
+    rate,
+    counts,
+    cost,
+    banAfter,
+    banFor,
+    pathPattern,
+    method,
+    condition,
+    isActive,
+    startsAt,
+    endsAt,
+  } = rule
   const counted = counts === 'requests' ? [] : [`counts ${counts}`]
   const costs = cost === 1 ? [] : [`cost ${cost}`]
   const bans = banAfter === 0 ? [] : [`bans for ${banFor} after ${banAfter}`]
+  const groups = group === '' ? [] : [`group ${shown(group)}`]
   const methods = method === 'ALL' ? [] : [method]
   const conditions = condition === '' ? [] : [`if ${shown(condition)}`]
   const from = startsAt === null ? [] : [`from ${startsAt}`]
@@ -100,6 +114,7 @@ function ruleLine(rule: RuleEntry): string {
   const notActive = isActive ? [] : ['(not active)']
   return [
     `rule ${shown(name)}`,
+    ...groups,
     rate,
     ...counted,
     ...costs,

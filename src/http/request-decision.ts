@@ -4,7 +4,7 @@ import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import type { Decision, WindowState } from '../limiter/algorithm.js'
 
 /** A limit of a request. Its texts are those of the request's event, spelled alike where nothing is logged. */
-interface NamedLimit {
+export interface NamedLimit {
   /**
    * The policy: a rule's name, a prefix such as `/auth/`, `default`, `override` (bans too), `deny-list`, `ceiling`,
    * `path-length`, the name of a route's limit, or `route`.
@@ -21,7 +21,7 @@ interface NamedLimit {
   readonly key: string
 }
 
-type ShownDecision = Omit<Decision, 'taken'>
+export type ShownDecision = Omit<Decision, 'taken'>
 
 /** A limit that a request had to pass, and its decision. */
 export interface LimitDecision extends NamedLimit {

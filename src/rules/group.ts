@@ -16,17 +16,12 @@ export const GROUP = {
   default: '',
   parse: validateGroup,
   tidy: (typed) => typed.trim().toLowerCase(),
-  guess: (typed) =>
-    typed
-      .toLowerCase()
-      .replace(/[^a-z0-9_-]+/g, '-')
-      .replace(/^[-0-9]+|-+$/g, '')
-      .slice(0, MAX_LENGTH),
+  guess: spellGroup,
   schema: { maxLength: MAX_LENGTH, pattern: NAME.source },
   about:
     'Of each group the first rule that matches applies, and a request has to pass all of them. Empty: the rule replaces the default limit.',
   help: `Empty: the rule applies instead of the default limit. With a name, such as organisation: a further limit, beside those of other groups. Of each group the first rule that matches applies. At most ${MAX_GROUPS} groups, the one without a name among them.`,
-  panel: { title: 'Group', group: 'Limit', input: 'text', example: 'organisation', searched: true },
+  panel: { title: 'Group', group: 'Limit', input: 'text', example: 'organisation' },
 } as const satisfies Field
 
 function validateGroup(value: unknown): string {
@@ -35,6 +30,12 @@ function validateGroup(value: unknown): string {
   throw new Error(
     `${JSON.stringify(group)} is not a valid group: give at most ${MAX_LENGTH} of a-z, 0-9, - and _, not beginning with a digit, or an empty text for the group without a name`,
   )
+}
+
+/** Returns a name that is allowed, with most letters of one that is not. */
+function spellGroup(typed: string): string | undefined {
+  const name = typed.toLowerCase().replace(/[^a-z0-9_-]+/g, '-')
+  return name.replace(/^[-0-9]+|-+$/g, '').slice(0, MAX_LENGTH) || undefined
 }
 
 /**

@@ -250,7 +250,7 @@ const MADE_UP: readonly (readonly [path: string, list: string, position: readonl
 ]
 /** Positions at the very ends of the lists. */
 const FARTHEST: typeof MADE_UP = [
-  ['/rules', 'rules', [Number.MAX_SAFE_INTEGER, '\ud800']],
+  ['/rules', 'rules', ['', Number.MAX_SAFE_INTEGER, '\ud800']],
   ['/overrides', 'overrides ', [Number.MIN_SAFE_INTEGER]],
   ['/events', 'events {}', [-210_000_000_000_000, 1]],
   ['/events', 'events {}', [8_640_000_000_000_000, Number.MAX_SAFE_INTEGER]],

@@ -40,6 +40,43 @@ forEachDatabase((provider) => {
     }
   })
 
+  test('pages are by group, priority and name, and each begins where the last one ended', async (t) => {
+    const { call, database } = await startWithApi(t, provider)
+    await database.client.rateLimitRule.createMany({
+      data: ['a- 0', 'b- 3', 'c-team 1', 'd-team 1', 'e-team 2', 'f-org 0', 'g- 3', 'h-org 9'].map((text) => {
+        const [, name = '', group = '', priority] = /^(.)-(\w*) (\d)$/.exec(text) ?? []
+        return { ...RULE, name, group, priority: Number(priority) }
+      }),
+    })
+    const names: string[] = []
+    for (let cursor = ''; ; ) {
+      const { json } = await call('GET', `/rules?limit=1${cursor}`, { as: 'viewer' })
+      names.push(...json.items.map(({ name }: { name: string }) => name))
+      if (json.nextCursor === null) break
+      cursor = `&cursor=${json.nextCursor}`
+    }
+    assert.equal(names.join(''), 'bgahfecd')
+  })
+
+  test('a ninth group is a wrong field, in an import too', async (t) => {
+    const { call, database } = await startWithApi(t, provider)
+    await database.client.rateLimitRule.createMany({
+      data: [...'abcdefg'].map((group) => ({ ...RULE, name: group, group })),
+    })
+    const problem =
+      /^"h" would be a group more than the 8 that there may be: give one of a, b, c, d, e, f, g, or an empty text/
+    const put = await call('PUT', '/rules/h', { as: 'admin', json: { ...RULE, group: 'h' } })
+    assert.equal(put.status, 400)
+    assert.match(put.json.errors.find(({ field }: { field: string }) => field === 'group')?.detail ?? '', problem)
+    const patch = await call('PATCH', '/rules/a', { as: 'admin', json: { group: 'h' } })
+    assert.equal(patch.status, 200)
+    const document = { version: 1, rules: [{ ...RULE, name: 'x', group: 'a' }] }
+    const kept = await call('POST', '/import?keep=true', { as: 'admin', json: document })
+    assert.equal(kept.status, 400, kept.text)
+    assert.match(kept.text, /rules\[0\]\.group/)
+    assert.equal((await call('POST', '/import', { as: 'admin', json: document })).status, 200)
+  })
+
   test('a page is kept with what was asked, and for a minute where a backup has the same revision', async (t) => {
     const {
       call,

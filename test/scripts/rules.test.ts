@@ -79,16 +79,18 @@ describe('ratelimit rules', () => {
     const [startsAt, endsAt] = ['2099-01-01T00:00:00.000Z', '2099-01-02T00:00:00.000Z']
     const created = await rules(
       ['import', '-'],
-      fileOf({ rules: [{ ...API, counts: '4xx, 5xx', cost: 5, banAfter: 3, banFor: '2h', startsAt, endsAt }] }),
+      fileOf({
+        rules: [{ ...API, counts: '4xx, 5xx', cost: 5, banAfter: 3, banFor: '2h', startsAt, endsAt, group: 'team' }],
+      }),
     )
     assert.match(
       created.stdout,
-      /^\+ rule api {2}20\/m {2}counts 4xx,5xx {2}cost 5 {2}bans for 2h after 3 {2}\^\/api\/ {2}from 2099-01-01T.* {2}until 2099-01-02T/,
+      /^\+ rule api {2}group team {2}20\/m {2}counts 4xx,5xx {2}cost 5 {2}bans for 2h after 3 {2}\^\/api\/ {2}from 2099-01-01T.* {2}until 2099-01-02T/,
     )
     const updated = await rules(['import', '-'], fileOf({ rules: [{ ...API, refusalMessage: 'Wait {seconds} s' }] }))
     assert.equal(
       updated.stdout.split('\n')[0],
-      `~ rule api: counts 4xx,5xx → requests, cost 5 → 1, refusalMessage "" → "Wait {seconds} s", banAfter 3 → 0, banFor 2h → "", startsAt ${startsAt} → always, endsAt ${endsAt} → never`,
+      `~ rule api: counts 4xx,5xx → requests, cost 5 → 1, refusalMessage "" → "Wait {seconds} s", banAfter 3 → 0, banFor 2h → "", startsAt ${startsAt} → always, endsAt ${endsAt} → never, group team → ""`,
     )
     const wrong = await rules(
       ['import', '-'],

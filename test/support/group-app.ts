@@ -27,8 +27,8 @@ export interface GroupApp extends TestApp {
   by(user: string, path?: string): Promise<number>
   /** Asks by users at once, and returns how many were let through. */
   admitted(users: readonly string[]): Promise<number>
-  /** Returns the counts of a user's limits, by their names, and charges nothing. */
-  counts(user?: string): Promise<Record<string, number | null>>
+  /** Returns the counts of a user's limits on a path, by their names, and charges nothing. */
+  counts(user?: string, path?: string): Promise<Record<string, number | null>>
 }
 
 /**
@@ -62,7 +62,8 @@ export async function startGroupApp(
     },
     routes(app) {
       routes(app)
-      app.get('/peek', { config: { smartRateLimit: false } }, async (request) => app.smartRateLimit.peek(request))
+      const peeking = { config: { smartRateLimit: false }, method: 'OPTIONS' } as const
+      app.route({ ...peeking, url: '/*', handler: async (request) => app.smartRateLimit.peek(request) })
     },
   })
   for (const rule of rules) {
@@ -80,8 +81,8 @@ export async function startGroupApp(
       const statuses = await Promise.all(users.map((user) => by(user)))
       return statuses.filter((status) => status === 200).length
     },
-    async counts(user = 'anybody') {
-      const { limits } = decisionIn(await started.request('/peek', userOptions(user)))
+    async counts(user = 'anybody', path = '/') {
+      const { limits } = decisionIn(await started.request(path, { ...userOptions(user), method: 'OPTIONS' }))
       return Object.fromEntries(limits.map(({ policy, decision }) => [policy, decision?.count ?? null]))
     },
   }

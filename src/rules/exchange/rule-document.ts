@@ -10,7 +10,7 @@ export const DOCUMENT_VERSION = 1
 /** The path of the schema for editors, relative to the folder of an app that has this package. */
 export const SCHEMA_PATH = './node_modules/fastify-smart-ratelimit/rules.schema.json'
 
-/** An exported document: all rules by priority and name, all overrides that have not expired by client and path. */
+/** An exported document: all rules by group, priority and name, all overrides that have not expired by client and path. */
 export interface RuleDocument {
   readonly $schema: string
   readonly version: typeof DOCUMENT_VERSION

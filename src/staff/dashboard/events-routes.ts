@@ -6,6 +6,7 @@ import { type EventSearch, SEARCHED_OUTCOMES, type SearchFrom, searchEvents } fr
 import { lastParameter } from '../shell/request-query.js'
 import { staffRoute } from '../shell/staff-routes.js'
 import { type EventFields, eventsContext, type FieldErrors, parsePosition } from './events-page.js'
+import { curlLine } from './first-request.js'
 import { readLogState } from './log-state.js'
 import type { PageRoutes } from './page-routes.js'
 import { readClientView } from './requested-view.js'
@@ -40,7 +41,7 @@ export function registerEventsRoutes({ app, internals, pages, read }: PageRoutes
       rules: [],
       nowMs: clock.now(),
     })
-    return pages.send(reply, 'events', context)
+    return pages.send(reply, 'events', { page: { ...context.page, curl: curlLine(request) } })
   }
 
   app.get('/events.html', staffRoute('events'), showEvents)

@@ -213,10 +213,9 @@ export function ruleHref(name: string, rate?: string): string {
 }
 
 /** Returns the form of a new override, with fields filled in. */
-export function newOverrideHref(
-  fields: Readonly<Record<'client' | 'effect' | 'expiresAt', string>> & Readonly<Record<string, string>>,
-): string {
-  return `override.html?${new URLSearchParams(fields)}`
+export function newOverrideHref(fields: Readonly<Record<string, string>> = {}): string {
+  const query = new URLSearchParams(fields).toString()
+  return query === '' ? 'override.html' : `override.html?${query}`
 }
 
 /** Returns the list of overrides and bans of a client. */

@@ -22,6 +22,7 @@ const PARTIALS = [
   'client-overrides',
   'client-quick',
   'clients',
+  'curl',
   'event-log',
   'fields',
   'figures',

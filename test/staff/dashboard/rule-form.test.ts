@@ -79,6 +79,13 @@ forEachDatabase((provider) => {
         { banFor: '"2 hours or so" is not a valid duration. Write it as 2h.' },
       ],
       [{ endsAt: 'tomorrow' }, { endsAt: '"tomorrow" is not a valid moment. Write it as 2h, or 2027-01-31 12:00.' }],
+      [{ group: '2nd Team!' }, { group: 'Write it as nd-team.' }],
+      [
+        { group: '+' },
+        {
+          group: '"+" is not a valid group. Write it as organisation.',
+        },
+      ],
       [{ priority: 'high' }, { priority: 'It must be an integer between -2147483647 and 2147483647.' }],
       [
         { cost: '7' },
@@ -94,11 +101,31 @@ forEachDatabase((provider) => {
     }
   })
 
+  test('the ninth group is refused at the field, with those that there are', async (t) => {
+    const { app, get, submit } = await openForms(t, provider)
+    await app.smartRateLimit.client.rateLimitRule.createMany({
+      data: ['a', 'b', 'c', 'd', 'e', 'f', 'g'].map((group) => ({ ...LOGIN, name: group, group })),
+    })
+    assert.equal((await submit('rule.html', { ...LOGIN, group: ' G ' })).status, 303)
+    for (const [page, name] of [
+      ['rule.html', 'other'],
+      ['rule.html?named=login', 'login'],
+    ] as const) {
+      const refused = await submit(page, { ...LOGIN, name, group: 'h' })
+      assert.equal(refused.status, 400)
+      assert.deepEqual(problems(refused), {
+        group:
+          '"h" would be a group more than the 8 that there may be. Give one of a, b, c, d, e, f, g, or an empty text for the group without a name.',
+      })
+    }
+    assert.match((await get('rule.html?named=login')).text, /name="group" value="g"/)
+  })
+
   test('all fields of a stored rule can be wrong at once, and each says so', async (t) => {
     const { submit } = await openForms(t, provider)
     await submit('rule.html', LOGIN)
     const names = ['name', 'pathPattern', 'method', 'condition', 'rate', 'key', 'counts', 'cost', 'refusalStatus']
-    const more = ['refusalMessage', 'banAfter', 'banFor', 'startsAt', 'endsAt', 'priority']
+    const more = ['refusalMessage', 'banAfter', 'banFor', 'startsAt', 'endsAt', 'group', 'priority']
     const wrong = Object.fromEntries([...names, ...more].map((name) => [name, `(${'W'.repeat(600)}`]))
     const refused = await submit('rule.html?named=login', wrong)
     assert.equal(refused.status, 400)

@@ -128,6 +128,36 @@ forEachDatabase((provider) => {
     assert.doesNotMatch((await get('rules.html')).text, / found</)
   })
 
+  test('groups have a column and a filter where there are any', async (t) => {
+    const { client, get } = await start(t, provider)
+    const without = await get('rules.html')
+    assert.doesNotMatch(without.text, /name="group"|order=group|group by group/)
+    await client.rateLimitRule.updateMany({ where: { name: { in: ['a', 'd'] } }, data: { group: 'team' } })
+    await client.rateLimitRule.update({ where: { name: 'c' }, data: { group: 'org' } })
+    const page = await get('rules.html')
+    assert.match(page.text, /in the order in which they are tried, group by group/)
+    assert.equal(listed(page).join(''), 'becad')
+    assert.deepEqual(
+      [...page.text.matchAll(/<td role="cell" class="group"[^>]*><span class="code"><bdi>([^<]*)/g)].map(
+        ([, name]) => name,
+      ),
+      ['', '', 'org', 'team', 'team'],
+    )
+    const cases: readonly (readonly [query: string, names: string])[] = [
+      ['group=team', 'ad'],
+      ['group=UNNAMED', 'be'],
+      ['group=team&state=in-force', 'a'],
+      ['group=nobody', ''],
+      ['group=%00', 'becad'],
+      ['order=-group', 'adcbe'],
+    ]
+    for (const [query, names] of cases) assert.equal(listed(await get(`rules.html?${query}`)).join(''), names, query)
+    const { text } = await get('rules.html?group=team')
+    assert.match(text, /2 of 5 rules/)
+    assert.match(text, /<option value="team" selected>/)
+    assert.match(text, /<input type="hidden" name="group" value="team">/)
+  })
+
   test('each column orders the list, and its heading says how', async (t) => {
     const { get, clock, database } = await start(t, provider)
     const events = ['c', 'c', 'c', 'e', 'e'].map((ruleName, number) => ({

@@ -21,6 +21,7 @@ import { fromDatabase } from '../../shell/staff-errors.js'
 import { actorWith, requireActor } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
 import { formatCount } from '../format.js'
+import { newOverrideHref, newRuleHref } from '../links.js'
 import type { PageRoutes } from '../page-routes.js'
 import { HOW_TO, parseTime } from '../time-range.js'
 import { CHANGES_PAGE, type ChangeFilter, changesContext, FILTER_FIELDS, filteredHref } from './changes-page.js'
@@ -53,6 +54,8 @@ export function registerChangeRoutes({ app, internals, pages }: PageRoutes): voi
         filter,
         problem,
         token: actor === undefined ? undefined : issueFormToken(request, reply, actor),
+        newRuleHref: actorWith(request, 'writeRules') === undefined ? undefined : newRuleHref(),
+        newOverrideHref: actor === undefined ? undefined : newOverrideHref(),
         mayRevert: (change) => actorWith(request, revertRight(change)) !== undefined,
         result: takeNotice(request, reply, CHANGES_PAGE),
         nowMs: clock.now(),

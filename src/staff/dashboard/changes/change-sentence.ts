@@ -92,7 +92,13 @@ function ruleSentence({ name, action, before, after }: Described, fields: readon
   if (only.name === 'block')
     return `made ${rule} ${after?.block ? 'refuse what is over its limit' : 'count without refusing'}`
   if (only.name === 'name') return `renamed rule ${visible(String(before?.name))} to ${visible(String(after?.name))}`
+  if (only.name === 'group') return `moved ${rule} from ${groupWords(before)} to ${groupWords(after)}`
   return `changed the ${noun(only)} of ${rule} from ${cut(only.before)} to ${cut(only.after)}`
+}
+
+function groupWords(state: ChangedFields | null): string {
+  const group = state?.group ?? ''
+  return group === '' ? 'the group without a name' : `the group ${visible(String(group))}`
 }
 
 function overrideSentence({ name, action, before, after }: Described, fields: readonly FieldChange[]): string {

@@ -34,6 +34,9 @@ interface ChangesView {
   /** The token of the forms; undefined for those who may revert nothing. */
   readonly token: string | undefined
   readonly mayRevert: (change: Change) => boolean
+  /** The forms of a new rule and a new override; undefined for those who may write none. */
+  readonly newRuleHref: string | undefined
+  readonly newOverrideHref: string | undefined
   readonly result: Notice | undefined
   readonly nowMs: number
 }
@@ -79,6 +82,8 @@ export function changesContext(view: ChangesView) {
       entities: options(ENTITIES, filter.entity),
       sources: options(Object.fromEntries(CHANGE_SOURCES.map((source) => [source, SOURCES[source]])), filter.source),
       token,
+      new_rule_href: view.newRuleHref,
+      new_override_href: view.newOverrideHref,
       changes: groupByAction(changes).map(([first, ...others]) => ({
         ...changeRow(first, mayRevert(first), view.counts.get(first.actionId)),
         // One button reverts them all.

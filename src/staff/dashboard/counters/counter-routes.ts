@@ -9,6 +9,7 @@ import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell
 import { fromDatabase } from '../../shell/staff-errors.js'
 import { actorWith, requireActor } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
+import { curlLine } from '../first-request.js'
 import { formatCount, visible } from '../format.js'
 import { clientHref } from '../links.js'
 import type { PageRoutes } from '../page-routes.js'
@@ -46,6 +47,7 @@ export function registerCounterRoutes({ app, internals, pages }: PageRoutes): vo
       page: {
         ...countersContext(view),
         has_tables: tables !== undefined,
+        curl: curlLine(request),
         client: client && { name: visible(client), value: client, href: clientHref(client, CLIENT_WINDOW) },
         notice: takeNotice(request, reply, COUNTERS_PAGE),
         token: actor === undefined ? undefined : issueFormToken(request, reply, actor),

@@ -2,7 +2,7 @@ import { BAN_NOTE } from '../../../rules/ban.js'
 import { entryVersion } from '../../../rules/entry-version.js'
 import { OVERRIDES } from '../../../rules/overrides/override.js'
 import { formatTime, toMoment, visible } from '../format.js'
-import { clientHref } from '../links.js'
+import { clientHref, newOverrideHref } from '../links.js'
 import { EVERY_PATH } from '../override-actions.js'
 import { actorWords, effectTone, effectWords, endWords } from '../override-words.js'
 import {
@@ -93,7 +93,7 @@ export function overridesContext(view: OverrideView, page: OverridePage, token: 
     orders: choices(ORDER_NAMES, listing.order),
     is_filtered: listing.text !== '' || listing.kind !== undefined || listing.state !== undefined,
     clear_href: LIST,
-    new_href: token === undefined ? undefined : 'override.html',
+    new_href: token === undefined ? undefined : newOverrideHref(),
     token,
     kept: listFields(listing).map(([name, value]) => ({ name, value })),
     tick_href: listHref(listing, [...here, ...(isTicked ? [] : [['tick', 'all'] as [string, string]])]),

@@ -7,6 +7,7 @@ import { NO_TRAFFIC } from '../../../reports/breakdown.js'
 import { Parameters } from '../../../reports/filter.js'
 import type { RuleActivity } from '../../../reports/rule-traffic.js'
 import { fieldEntries } from '../../../rules/description.js'
+import { MAX_GROUPS } from '../../../rules/group.js'
 import { RULES } from '../../../rules/rule.js'
 
 /** A row of the rule table, as far as the list shows it. Moments are milliseconds since the epoch. */
@@ -17,6 +18,7 @@ export interface ListedRule {
   readonly method: string
   readonly condition: string
   readonly rate: string
+  readonly group: string
   readonly priority: number
   readonly isActive: boolean | number
   readonly block: boolean | number
@@ -32,6 +34,7 @@ const LISTED_FIELDS = [
   'method',
   'condition',
   'rate',
+  'group',
   'priority',
   'isActive',
   'block',
@@ -43,7 +46,16 @@ const LISTED_FIELDS = [
 export const RULE_STATES = ['on', 'off', 'in-force', 'not-yet', 'over'] as const
 export const RULE_EFFECTS = ['blocks', 'counts'] as const
 /** The columns by which the list can be ordered; without one it has the order in which rules are tried. */
-export const RULE_ORDERS = ['name', 'pathPattern', 'rate', 'priority', 'isActive', 'matched', 'refused'] as const
+export const RULE_ORDERS = [
+  'name',
+  'pathPattern',
+  'rate',
+  'group',
+  'priority',
+  'isActive',
+  'matched',
+  'refused',
+] as const
 export type RuleOrder = (typeof RULE_ORDERS)[number]
 
 /** The filter of the list, and its order. */
@@ -54,6 +66,8 @@ export interface RuleListing {
   readonly state: (typeof RULE_STATES)[number] | undefined
   /** The effect; undefined for all. */
   readonly effect: (typeof RULE_EFFECTS)[number] | undefined
+  /** The group, empty for the one without a name; undefined for all. */
+  readonly group: string | undefined
   /** The order; undefined for that in which rules are tried. */
   readonly order: RuleOrder | undefined
   readonly isDescending: boolean
@@ -64,6 +78,8 @@ export interface RulePage {
   /** The number of all rules, and of those that the search and the filters leave. */
   readonly total: number
   readonly found: number
+  /** The groups that have a name. */
+  readonly groups: readonly string[]
   /** The number of the page, of so many. */
   readonly number: number
   readonly pageCount: number
@@ -73,8 +89,8 @@ export interface RulePage {
 const PAGE_SIZE = 200
 
 /** Returns whether a listing leaves rules out. */
-export function isNarrowed({ text, state, effect }: RuleListing): boolean {
-  return text !== '' || state !== undefined || effect !== undefined
+export function isNarrowed({ text, state, effect, group }: RuleListing): boolean {
+  return text !== '' || state !== undefined || effect !== undefined || group !== undefined
 }
 
 /**
@@ -96,11 +112,14 @@ export async function listRules(
     `SELECT COUNT(*) AS total, COUNT(*) FILTER (WHERE ${condition}) AS found FROM ${table}`,
     parameters.values,
   )
+  const groups = await query<{ name: string }>(
+    `SELECT DISTINCT group_name AS name FROM ${table} WHERE group_name <> '' ORDER BY name LIMIT ${MAX_GROUPS}`,
+  )
   const pageCount = Math.max(1, Math.ceil(counts.found / PAGE_SIZE))
   const number = Math.min(Math.max(requested, 1), pageCount)
   const skipped = (number - 1) * PAGE_SIZE
   const select = `SELECT ${selectedColumns(LISTED_FIELDS)} FROM ${table}`
-  const page = { ...counts, number, pageCount }
+  const page = { ...counts, groups: groups.map(({ name }) => String(name)), number, pageCount }
   const rankOf = listing.order === undefined ? undefined : computedOrders(activity)[listing.order]
   if (rankOf === undefined) {
     const order = columnOrder(dialect, listing)
@@ -139,7 +158,7 @@ export async function findRules(
   limit: number,
 ): Promise<FoundRules> {
   const parameters = new Parameters()
-  const listing = { text, state: undefined, effect: undefined, order: undefined, isDescending: false }
+  const listing = { text, state: undefined, effect: undefined, group: undefined, order: undefined, isDescending: false }
   const condition = listedSql(dialect, listing, parameters, 0)
   const isNamed = `lower(name) = ${parameters.add(storable(text, MAX_KEY_LENGTH).toLowerCase())}`
   const rows = await query<ListedRule & { readonly found: number }>(
@@ -153,7 +172,7 @@ export async function findRules(
 /** Returns the condition of the rules that are listed. */
 export function listedSql(
   dialect: Dialect,
-  { text, state, effect }: RuleListing,
+  { text, state, effect, group }: RuleListing,
   parameters: Parameters,
   nowMs: number,
 ): string {
@@ -167,6 +186,7 @@ export function listedSql(
     conditions.push(`(${searched.map((column) => `lower(${column}) LIKE ${placeholder} ESCAPE '\\'`).join(' OR ')})`)
   }
   if (effect !== undefined) conditions.push(effect === 'blocks' ? 'block' : 'NOT block')
+  if (group !== undefined) conditions.push(`group_name = ${parameters.add(group)}`)
   if (state === 'off') conditions.push('NOT is_active')
   else if (state !== undefined) conditions.push('is_active')
   if (state === 'in-force' || state === 'not-yet' || state === 'over') {

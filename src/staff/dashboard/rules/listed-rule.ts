@@ -16,6 +16,7 @@ export function listedRule(rule: ListedRule, nowMs: number) {
     method: shownText(rule.method),
     condition: shownText(rule.condition),
     rate: shownText(rule.rate),
+    group: shownText(rule.group),
     ...state(rule, nowMs),
     counts_only: !rule.block,
   }

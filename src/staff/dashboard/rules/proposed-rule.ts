@@ -3,6 +3,7 @@
 import { parseRate } from '../../../limiter/rate.js'
 import type { SuggestedRates } from '../../../reports/suggested-rates.js'
 import { RESERVED_NAMES } from '../../../rules/field-values.js'
+import type { RuleEntry } from '../../../rules/rule-fields.js'
 
 /** The most characters of a pattern, and of a priority's number. */
 const MAX_PATTERN_LENGTH = 255
@@ -20,7 +21,7 @@ interface Filtered {
   readonly method: string | undefined
   readonly suggested: SuggestedRates
   /** All rules. */
-  readonly rules: readonly { readonly name: string; readonly priority: number; readonly rate: string }[]
+  readonly rules: readonly Pick<RuleEntry, 'name' | 'group' | 'priority' | 'rate'>[]
   /** The names of those that decide about some of the requests now. */
   readonly deciding: ReadonlySet<string>
   readonly routedPath: (received: string) => string
@@ -36,7 +37,8 @@ export function proposeRule({
   routedPath,
 }: Filtered): Record<string, string> {
   const pattern = `^${escapePattern(path === undefined ? '/' : routedPath(path))}`
-  const present = rules.filter(({ name }) => deciding.has(name))
+  // The proposed rule has no group: those of named groups apply beside it.
+  const present = rules.filter(({ name, group }) => group === '' && deciding.has(name))
   const priority = Math.max(...present.map((rule) => rule.priority))
   const busiest = suggested.only_blocked
     ? undefined

@@ -1,4 +1,5 @@
 import { countOf } from '../../../ground/number-text.js'
+import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
 import type { CodeLimit } from '../../../http/code-limits.js'
 import { NO_TRAFFIC } from '../../../reports/breakdown.js'
 import type { RuleActivity } from '../../../reports/rule-traffic.js'
@@ -35,6 +36,7 @@ export function readRuleListView(field: (name: string) => string): RuleListView 
       text: field('q').trim(),
       state: oneOf(RULE_STATES, field('state')),
       effect: oneOf(RULE_EFFECTS, field('effect')),
+      group: readGroup(field('group')),
       order: oneOf(RULE_ORDERS, order.replace(/^-/, '')),
       isDescending: order.startsWith('-'),
     },
@@ -43,13 +45,21 @@ export function readRuleListView(field: (name: string) => string): RuleListView 
   }
 }
 
+/** The parameter for the group without a name: no name has capitals. */
+const UNNAMED = 'UNNAMED'
+
+function readGroup(text: string): string | undefined {
+  return text === UNNAMED ? '' : storable(text, MAX_KEY_LENGTH) || undefined
+}
+
 /** Returns the parameters of a view that `readRuleListView` reads, without those that are as by default. */
 export function ruleListEntries({ listing, page }: Pick<RuleListView, 'listing' | 'page'>): [string, string][] {
-  const { text, state = '', effect = '', order, isDescending } = listing
+  const { text, state = '', effect = '', group, order, isDescending } = listing
   const entries: [string, string][] = [
     ['q', text],
     ['state', state],
     ['effect', effect],
+    ['group', group === '' ? UNNAMED : (group ?? '')],
     ['order', order === undefined ? '' : `${isDescending ? '-' : ''}${order}`],
     ['page', page === 1 ? '' : String(page)],
   ]
@@ -107,6 +117,7 @@ const COLUMNS: readonly { readonly order: RuleOrder; readonly text: string; read
   { order: 'name', text: 'Rule', isNumber: false },
   { order: 'pathPattern', text: 'Target', isNumber: false },
   { order: 'rate', text: 'Rate', isNumber: false },
+  { order: 'group', text: 'Group', isNumber: false },
   { order: 'priority', text: 'Priority', isNumber: true },
   { order: 'isActive', text: 'State', isNumber: false },
   { order: 'matched', text: 'Matched, 24 h', isNumber: true },
@@ -122,7 +133,7 @@ export function rulesContext(
   const { enabled, logEvents, useDynamicRules } = log.switches
   const isWhole = enabled && logEvents !== false && !logsOnlyBlocked(log)
   const { listing } = view
-  const { number, pageCount, found, total } = page
+  const { number, pageCount, found, total, groups } = page
   const shown = { listing, page: number }
   return {
     page: {
@@ -130,8 +141,11 @@ export function rulesContext(
       subtitle: 'Rate limits',
       notices: logNotices(log, true),
       rules_off: !useDynamicRules,
-      filter: filterControls(listing),
-      columns: COLUMNS.map((column) => columnHead(column, listing)),
+      filter: filterControls(listing, groups),
+      has_groups: groups.length > 0,
+      columns: COLUMNS.filter(({ order }) => order !== 'group' || groups.length > 0).map((column) =>
+        columnHead(column, listing),
+      ),
       is_empty: total === 0,
       ordered: listing.order !== undefined,
       token,
@@ -191,8 +205,8 @@ function withTicks(href: string): string {
   return `${href}${href.includes('?') ? '&' : '?'}tick=all`
 }
 
-function filterControls(listing: RuleListing) {
-  const { text, state, effect } = listing
+function filterControls(listing: RuleListing, groups: readonly string[]) {
+  const { text, state, effect, group } = listing
   const options = <Value extends string>(texts: Readonly<Record<Value, string>>, chosen: Value | undefined) =>
     Object.entries<string>(texts).map(([value, label]) => ({ value, label, selected: value === chosen }))
   const kept = ruleListEntries({ listing, page: 1 }).filter(([name]) => name === 'order')
@@ -200,11 +214,20 @@ function filterControls(listing: RuleListing) {
     text,
     states: options(STATE_TEXTS, state),
     effects: options(EFFECT_TEXTS, effect),
+    groups: groups.length === 0 ? undefined : groupOptions(groups, group),
     kept: kept.map(([name, value]) => ({ name, value })),
     clear_href: isNarrowed(listing)
-      ? ruleListHref({ listing: { ...listing, text: '', state: undefined, effect: undefined }, page: 1 })
+      ? ruleListHref({
+          listing: { ...listing, text: '', state: undefined, effect: undefined, group: undefined },
+          page: 1,
+        })
       : undefined,
   }
+}
+
+function groupOptions(groups: readonly string[], chosen: string | undefined) {
+  const named = groups.map((name) => ({ value: name, label: visible(name), selected: name === chosen }))
+  return [{ value: UNNAMED, label: 'Without a name', selected: chosen === '' }, ...named]
 }
 
 function columnHead({ order, text, isNumber }: (typeof COLUMNS)[number], listing: RuleListing) {

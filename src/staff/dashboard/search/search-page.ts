@@ -114,7 +114,7 @@ function groupViews(found: Found, view: SearchView, nowMs: number): FoundGroup[]
 }
 
 function rulesHref(text: string): string {
-  const listing = { text, state: undefined, effect: undefined, order: undefined, isDescending: false }
+  const listing = { text, state: undefined, effect: undefined, group: undefined, order: undefined, isDescending: false }
   return ruleListHref({ listing, page: 1 })
 }
 

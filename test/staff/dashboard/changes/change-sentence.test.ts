@@ -19,6 +19,14 @@ const SENTENCES: readonly (readonly [change: Described, sentence: string])[] = [
   [rule('update', RULE, { ...RULE, rate: '10/m' }), 'changed the rate of rule login from 5/m to 10/m'],
   [rule('update', RULE, { ...RULE, isActive: false }), 'switched rule login off'],
   [rule('update', RULE, { ...RULE, block: false }), 'made rule login count without refusing'],
+  [
+    rule('update', RULE, { ...RULE, group: 'team' }),
+    'moved rule login from the group without a name to the group team',
+  ],
+  [
+    rule('update', { ...RULE, group: 'team' }, { ...RULE, group: '' }),
+    'moved rule login from the group team to the group without a name',
+  ],
   [rule('update', { ...RULE, name: 'sign-in' }, RULE), 'renamed rule sign-in to login'],
   [
     rule('update', RULE, { ...RULE, rate: '10/m', priority: 3 }),
