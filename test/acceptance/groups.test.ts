@@ -57,6 +57,22 @@ describe('several limits', () => {
     assert.deepEqual(await counts('free'), { default: 3, free: 2 })
   })
 
+  test('a rule that moves to another group keeps its count, and with another name it starts anew', async (t) => {
+    const { app, by, counts } = await startGroupApp(t, [{ name: 'all', group: 'all', key: 'all', rate: '3/m' }])
+    const { rateLimitRule } = app.smartRateLimit.client
+    const change = (name: string, data: { name?: string; group?: string }) =>
+      rateLimitRule.update({ where: { name }, data })
+    assert.deepEqual([await by('alice'), await by('bob')], [200, 200])
+    await change('all', { group: 'everybody' })
+    assert.equal((await counts()).all, 2)
+    await change('all', { group: '' })
+    assert.deepEqual(await counts(), { all: 2 })
+    assert.deepEqual([await by('alice'), await by('bob')], [200, 429])
+    await change('all', { name: 'renamed', group: 'all' })
+    assert.equal(await by('alice'), 200)
+    assert.equal((await counts()).renamed, 1)
+  })
+
   test('headers, error and event tell of the longest wait, and the event of whom the rule without a group counts', async (t) => {
     const rules = [
       { name: 'user', rate: '2/m' },
