@@ -12,7 +12,7 @@
  * `formatKey`.
  */
 
-import { MAX_KEY_LENGTH } from '../ground/storable.js'
+import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import { type ClientKind, type KeyPart, partName } from './client-kind.js'
 
 export interface ClientPart {
@@ -158,13 +158,16 @@ function formatParts(text: string): string {
 
 /**
  * Returns whether a client of the log has several parts. The value of a header alone may spell further ones; then the
- * key has it as it is, with their names.
+ * key has it as it is, with their names. A key of another client, of a rule in a group, does not tell.
  */
 export function isComposite({ client, key }: { readonly client: string; readonly key: string }): boolean {
   if (!client.includes('|')) return false
   const expected = formatParts(client)
-  const { shown } = splitKey(key)
-  return shown === expected || (key.length >= MAX_KEY_LENGTH && expected.startsWith(shown))
+  const { rule, shown } = splitKey(key)
+  if (shown === expected || (key.length >= MAX_KEY_LENGTH && expected.startsWith(shown))) return true
+  const alone = parseClient(client, false)
+  const isAlone = alone !== undefined && storable(formatKey(alone, rule), MAX_KEY_LENGTH) === key
+  return !isAlone && parseComposite(client) !== undefined
 }
 
 /** Returns the clients that may have a key in the log, by what their limit counts. */

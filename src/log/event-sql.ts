@@ -51,6 +51,21 @@ export const CLIENT = `CASE WHEN client <> '' THEN client
     THEN 'ip:' || ${SHOWN}
   ELSE '' END`
 
+const BEFORE_SHOWN = `substr(client, 1, CASE WHEN length(client) > length(${SHOWN}) THEN length(client) - length(${SHOWN}) ELSE 0 END)`
+const countOf = (character: string, text: string) => `(length(${text}) - length(replace(${text}, '${character}', '')))`
+
+/**
+ * The condition that the key is of another client than the event: that of a rule which counts by another kind than the
+ * group without a name. The key of the event's client has it without the kind, which ends with a colon.
+ */
+export const HAS_OTHER_KEY = `rule_name <> '' AND client <> '' AND CASE
+  WHEN substr(client, 1, 3) = 'ip:' AND ${SHOWN} = substr(client, 4) OR ${SHOWN} = client THEN false
+  WHEN client LIKE '%|%' THEN rules <> '' OR ${countOf('|', 'client')} <> ${countOf('|', SHOWN)}
+  WHEN ${BEFORE_SHOWN} || ${SHOWN} <> client THEN true
+  WHEN ${BEFORE_SHOWN} IN ('user:', 'header:', 'cookie:') THEN true
+  WHEN ${BEFORE_SHOWN} LIKE 'header:%:' OR ${BEFORE_SHOWN} LIKE 'cookie:%:' THEN ${countOf(':', BEFORE_SHOWN)} <> 2
+  ELSE ${BEFORE_SHOWN} <> '' AND (${BEFORE_SHOWN} NOT LIKE '%:' OR ${countOf(':', BEFORE_SHOWN)} <> 1) END`
+
 /** A denial is no offence: no total includes it, and it has a count of its own. */
 export const IS_DENIED = `outcome = 'denied'`
 export const IS_REFUSED = `allowed = false AND outcome <> 'denied'`

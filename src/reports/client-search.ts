@@ -6,6 +6,7 @@ import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import { MINUTE_MS } from '../ground/time/clock.js'
 import { CooperativeYield } from '../ground/time/cooperative-yield.js'
 import { DAY_SPAN } from '../log/rollups/counting.js'
+import { readOtherKeys } from './other-keys.js'
 import type { LogSnapshot } from './report.js'
 import { type ReportWindow, windowFor } from './report-window.js'
 
@@ -134,15 +135,19 @@ const RULES_AT_ONCE = 100
 const MAX_KEYS = 50_000
 
 /**
- * Returns the keys to look up of a search, and of clients; undefined where these are too many, as those of the clients of
- * a network where there are many rules. Then the events of the whole window are read, as for a path.
+ * Returns the keys to look up of clients in a window, and of a search; undefined where these are too many, as those of the
+ * clients of a network where there are many rules. Then the events of the whole window are read, as for a path.
  */
 export async function keysToLookUp(
-  rules: readonly string[],
+  snapshot: LogSnapshot,
+  window: ReportWindow,
   clients: readonly string[],
   search?: ClientSearch,
 ): Promise<string[] | undefined> {
-  return rules.length * clients.length > MAX_KEYS ? undefined : collectKeys(rules, clients, search)
+  const [rules, others] = await Promise.all([readRuleNames(snapshot, window), readOtherKeys(snapshot, clients, window)])
+  const further = [...others.values()].flat()
+  if (rules.length * clients.length + further.length > MAX_KEYS) return undefined
+  return [...new Set([...(await collectKeys(rules, clients, search)), ...further])]
 }
 
 /** Returns the keys of a search, and of clients, in slices: there may be thousands of rules. */

@@ -11,7 +11,7 @@ import {
   type PolicyCounts,
   sumRequests,
 } from './client-counts.js'
-import { keysToLookUp, readRuleNames } from './client-search.js'
+import { keysToLookUp } from './client-search.js'
 import { type RefusedOverTime, readRefusedOverTime } from './clients-over-time.js'
 import { type EventFilter, filtered, isFiltering, Parameters } from './filter.js'
 import { type LatestRequests, latestRequests, newestRefusals, type RefusedClient } from './latest-requests.js'
@@ -149,9 +149,8 @@ async function topFilteredClients(
   const ranked = candidates.filter(({ client }) => hasRoom(client)).slice(0, limit)
   const { query, dialect, nowMs } = snapshot
   const names = ranked.map(({ client }) => client)
-  const rules = await readRuleNames(snapshot, window)
   const parameters = new Parameters()
-  const keys = await keysToLookUp(rules, names)
+  const keys = await keysToLookUp(snapshot, window, names)
   const isOfKeys =
     keys === undefined ? '' : `${dialect.isOneOf('key', parameters.add(JSON.stringify(keys)), 'text')} AND `
   const rows = await query<PolicyCounts & { readonly client: string }>(

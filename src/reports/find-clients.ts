@@ -148,12 +148,9 @@ export async function findFiltered(
   if (key !== undefined && splitKey(key).rule !== undefined) return { ...filter, key: toLogged(snapshot, key) }
   const search = key === undefined ? undefined : parseClientSearch(key, snapshot.privacy)
   if (search === undefined) return filter
-  const [rules, inRange] = await Promise.all([
-    readRuleNames(snapshot, window),
-    clientsInRange(snapshot, search, window),
-  ])
+  const inRange = await clientsInRange(snapshot, search, window)
   const clients = [...new Set([...search.clients, ...search.networks, ...inRange.slice(0, MAX_CLIENTS)])]
-  const keys = await keysToLookUp(rules, clients, search)
+  const keys = await keysToLookUp(snapshot, window, clients, search)
   return { ...filter, found: { clients: JSON.stringify(clients), keys: keys && JSON.stringify(keys) } }
 }
 
@@ -177,8 +174,7 @@ export async function clientCondition(
     return (parameters) => `${duringPeriod(dialect, period, parameters)}${filtered(dialect, filter, parameters)}`
   }
   // A client that was cut has a key of which more may have been kept.
-  const keys =
-    client.length < MAX_KEY_LENGTH ? await keysToLookUp(await readRuleNames(snapshot, window), [client]) : undefined
+  const keys = client.length < MAX_KEY_LENGTH ? await keysToLookUp(snapshot, window, [client]) : undefined
   return (parameters) => {
     const isOfKeys =
       keys === undefined ? '' : `${dialect.isOneOf('key', parameters.add(JSON.stringify(keys)), 'text')} AND `

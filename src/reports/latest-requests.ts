@@ -3,6 +3,7 @@ import { compareBytes } from './breakdown.js'
 import { keysForClient } from './client-search.js'
 import { Parameters } from './filter.js'
 import { NEWEST_FIRST } from './listed-events.js'
+import { type OtherKeys, readOtherKeys } from './other-keys.js'
 import type { Period } from './period.js'
 import type { LogSnapshot, Report } from './report.js'
 import { type ReportWindow, windowFor } from './report-window.js'
@@ -12,6 +13,8 @@ import type { TopClient } from './top-clients.js'
 const LATEST = 20
 /** The most events of a key among which its newest refusal is searched for: they take some milliseconds. */
 const MOST_READ = 5_000
+/** The same of a key that other clients share. */
+const MOST_OTHERS = 500
 const MAX_PATHS = 3
 
 /** The latest requests of a client. */
@@ -42,8 +45,14 @@ export function latestRequests(
   window: ReportWindow,
 ): Report<ReadonlyMap<string, LatestRequests>> {
   return async (snapshot) => {
-    const events = await readLatest(snapshot, sectionsFor(clients, windowFor(window, snapshot.nowMs)), LATEST, 'true')
-    return new Map(clients.map(({ client }) => [client, toLatest(events.filter((event) => event.client === client))]))
+    const period = windowFor(window, snapshot.nowMs)
+    const others = await readOtherKeys(snapshot, namesOf(clients), window)
+    const events = await Promise.all([
+      readLatest(snapshot, sectionsFor(clients, period), LATEST, 'true'),
+      readLatest(snapshot, othersFor(clients, others, period), MOST_OTHERS, 'true'),
+    ])
+    const latest = events.flat().toSorted(byTime)
+    return new Map(clients.map(({ client }) => [client, toLatest(latest.filter((event) => event.client === client))]))
   }
 }
 
@@ -58,8 +67,14 @@ export interface RefusedClient extends Pick<TopClient, 'client' | 'policies'> {
  */
 export function newestRefusals(clients: readonly RefusedClient[]): Report<ReadonlyMap<string, LatestRequest>> {
   return async (snapshot) => {
-    const sections = clients.flatMap((refused) => sectionsFor([refused], refused.lastRefused))
-    const events = await readLatest(snapshot, sections, MOST_READ, 'NOT allowed')
+    if (clients.length === 0) return new Map()
+    const since = Math.max(0, Math.min(...clients.map(({ lastRefused }) => lastRefused.startMs)))
+    const others = await readOtherKeys(snapshot, namesOf(clients), { since })
+    const sections = clients.flatMap((refused) => [
+      ...sectionsFor([refused], refused.lastRefused),
+      ...othersFor([refused], others, refused.lastRefused),
+    ])
+    const events = (await readLatest(snapshot, sections, MOST_READ, 'NOT allowed')).toSorted(byTime)
     return new Map(
       clients.flatMap(({ client }) => {
         const newest = events.find((event) => event.client === client)
@@ -72,6 +87,8 @@ export function newestRefusals(clients: readonly RefusedClient[]): Report<Readon
 /** A part of the log: the events of a key within a period. */
 interface Section extends Period {
   readonly key: string
+  /** The client whose events are meant, of a key that others share; empty for all of the key. */
+  readonly client: string
 }
 
 function sectionsFor(clients: readonly Pick<TopClient, 'client' | 'policies'>[], period: Period): Section[] {
@@ -81,7 +98,15 @@ function sectionsFor(clients: readonly Pick<TopClient, 'client' | 'policies'>[],
       policies.map(({ policy }) => policy),
     ),
   )
-  return [...new Set(keys)].map((key) => ({ ...period, key }))
+  return [...new Set(keys)].map((key) => ({ ...period, key, client: '' }))
+}
+
+function othersFor(clients: readonly Pick<TopClient, 'client'>[], others: OtherKeys, period: Period): Section[] {
+  return clients.flatMap(({ client }) => (others.get(client) ?? []).map((key) => ({ ...period, client, key })))
+}
+
+function namesOf(clients: readonly Pick<TopClient, 'client'>[]): string[] {
+  return clients.map(({ client }) => client)
 }
 
 interface LatestEvent extends LatestRequest {
@@ -98,8 +123,7 @@ type EventFields = readonly [
 ]
 
 /**
- * Reads the latest 20 events of each section that meet a condition, the newest first, in one statement: it looks each key
- * up in the index.
+ * Reads the latest 20 events of each section that meet a condition, in one statement: it looks each key up in the index.
  *
  * @param most the number of events of a section that are read
  */
@@ -110,30 +134,34 @@ async function readLatest(
   condition: string,
 ): Promise<readonly LatestEvent[]> {
   if (sections.length === 0) return []
-  const [key, start, end] = [
+  const [key, start, end, client] = [
     dialect.jsonField(0, 'text'),
     dialect.jsonField(1, 'bigint'),
     dialect.jsonField(2, 'bigint'),
+    dialect.jsonField(3, 'text'),
   ]
   const parameters = new Parameters()
-  const fields = sections.map(({ key, startMs, endMs }) => [key, startMs, endMs])
+  const fields = sections.map(({ key, startMs, endMs, client }) => [key, startMs, endMs, client])
   const listed = dialect.jsonRows(parameters.add(JSON.stringify(fields)))
   const rows = await query<{ events: string | null }>(
     `SELECT (
        SELECT ${dialect.rowsAsJson('id, path, method, client, at_ms, allowed')} FROM (
-         SELECT id, path, method, allowed, ${dialect.toMs('"timestamp"')} AS at_ms, ${CLIENT} AS client FROM (
-           SELECT * FROM ${dialect.table('rate_limit_event')}
+         SELECT id, path, method, allowed, "timestamp", at_ms, client FROM (
+           SELECT id, path, method, allowed, "timestamp", ${dialect.toMs('"timestamp"')} AS at_ms, ${CLIENT} AS client
+           FROM ${dialect.table('rate_limit_event')}
            WHERE key = ${key} AND "timestamp" >= ${dialect.fromMs(start)} AND "timestamp" < ${dialect.fromMs(end)}
            ${NEWEST_FIRST} LIMIT ${most}
          ) AS newest
-         WHERE ${condition} ${NEWEST_FIRST} LIMIT ${LATEST}
+         WHERE ${client} IN ('', client) AND ${condition} ${NEWEST_FIRST} LIMIT ${LATEST}
        ) AS latest
      ) AS events FROM ${listed}`,
     parameters.values,
   )
-  return rows
-    .flatMap(({ events }) => (events === null ? [] : parseEvents(events)))
-    .toSorted((one, other) => other.at_ms - one.at_ms || other.id - one.id)
+  return rows.flatMap(({ events }) => (events === null ? [] : parseEvents(events)))
+}
+
+function byTime(one: LatestEvent, other: LatestEvent): number {
+  return other.at_ms - one.at_ms || other.id - one.id
 }
 
 function parseEvents(text: string): LatestEvent[] {

@@ -5,7 +5,9 @@ import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import { CLIENT } from '../log/event-sql.js'
 import { type ClientSearch, keysToLookUp, parseClientSearch, readRuleNames } from './client-search.js'
 import { Parameters } from './filter.js'
+import { readKeysOf } from './other-keys.js'
 import { type LogSnapshot, type Report, toLogged } from './report.js'
+import type { ReportWindow } from './report-window.js'
 
 /** The clients of the log that a text means. */
 export interface LoggedClients {
@@ -42,32 +44,17 @@ export function loggedClients(text: string, sinceMs?: number): Report<LoggedClie
       return { key, clients: undefined, ranges: undefined, keys: [key], isMeant: () => true }
     const search = parseClientSearch(typed, snapshot.privacy)
     if (search === undefined) return undefined
-    const rules = await readRuleNames(snapshot, { since: Math.max(0, sinceMs ?? 0) })
+    const window = { since: Math.max(0, sinceMs ?? 0) }
     const [named = ''] = search.clients
     if (isNetwork(named)) {
       const ranges = rangesOf(search, named)
-      const keys = await keysOfNetwork(snapshot, search, ranges, rules)
+      const keys = await keysOfNetwork(snapshot, search, ranges, window)
       return { key, clients: search.clients, ranges, keys, isMeant: search.isMeant }
     }
     // An address of IPv6 is counted by its network.
     const clients = [...search.clients, ...search.networks]
-    return { key, clients, ranges: undefined, keys: await keysToLookUp(rules, clients, search), isMeant: () => true }
-  }
-}
-
-/** Finds the clients that a text means, as `loggedClients` does, with those of their keys that the log has. */
-export function presentClients(text: string): Report<LoggedClients | undefined> {
-  return async (snapshot) => {
-    const found = await loggedClients(text)(snapshot)
-    if (found?.keys === undefined) return found
-    const { query, dialect } = snapshot
-    const key = dialect.jsonField(0, 'text')
-    const present = await query<{ key: string }>(
-      `SELECT ${key} AS key FROM ${dialect.jsonRows()}
-       WHERE EXISTS (SELECT 1 FROM ${dialect.table('rate_limit_event')} AS event WHERE event.key = ${key})`,
-      [JSON.stringify(found.keys.map((each) => [each]))],
-    )
-    return { ...found, keys: present.map(({ key }) => key) }
+    const keys = await keysToLookUp(snapshot, window, clients, search)
+    return { key, clients, ranges: undefined, keys, isMeant: () => true }
   }
 }
 
@@ -79,11 +66,14 @@ export function isOfClients({ dialect }: LogSnapshot, found: LoggedClients, para
   if (ranges === undefined) {
     return `(${dialect.isOneOf(`(${CLIENT})`, parameters.add(JSON.stringify(clients)), 'text')} OR ${isKey})`
   }
-  const client = dialect.bytewise(`(${CLIENT})`)
+  return `(${isInRanges(dialect.bytewise(`(${CLIENT})`), ranges, parameters)} OR ${isKey})`
+}
+
+function isInRanges(client: string, ranges: readonly SpellingRange[], parameters: Parameters): string {
   const conditions = ranges.map(
     ([from, to]) => `${client} >= ${parameters.add(from)} AND ${client} < ${parameters.add(to)}`,
   )
-  return `(${conditions.join(' OR ')} OR ${isKey})`
+  return conditions.length === 0 ? 'false' : `(${conditions.join(' OR ')})`
 }
 
 /**
@@ -110,11 +100,18 @@ function rangesOf({ range }: ClientSearch, network: string): SpellingRange[] {
 
 /** Collects the keys of the clients in a network, by one search of the index for each key that the log has. */
 async function keysOfNetwork(
-  { query, dialect }: LogSnapshot,
+  snapshot: LogSnapshot,
   { isMeant }: ClientSearch,
   clients: readonly SpellingRange[],
-  rules: readonly string[],
+  window: ReportWindow,
 ): Promise<string[] | undefined> {
+  const { query, dialect } = snapshot
+  const [rules, others] = await Promise.all([
+    readRuleNames(snapshot, window),
+    readKeysOf(snapshot, window.since ?? 0, (parameters) =>
+      isInRanges(dialect.bytewise('client'), clients, parameters),
+    ),
+  ])
   if (clients.length * (rules.length + 1) > MAX_NETWORK_KEYS) return undefined
   const bare = (text: string) => text.slice('ip:'.length)
   const ranges = clients.flatMap(([from, to]) => [
@@ -137,9 +134,11 @@ async function keysOfNetwork(
      SELECT key FROM present WHERE key IS NOT NULL LIMIT ${MAX_NETWORK_KEYS + 1}`,
     parameters.values,
   )
-  if (rows.length > MAX_NETWORK_KEYS) return undefined
-  return rows.flatMap(({ key }) => {
+  const further = [...others].flatMap(([client, keys]) => (isMeant(client) ? keys : []))
+  if (rows.length + further.length > MAX_NETWORK_KEYS) return undefined
+  const found = rows.flatMap(({ key }) => {
     const { rule, shown } = splitKey(key)
     return isMeant(rule === undefined ? shown : `ip:${shown}`) ? [key] : []
   })
+  return [...new Set([...found, ...further])]
 }

@@ -12,6 +12,7 @@ const EMPTY = '-- This is an empty migration.'
 /** What is written and read in SQL alone: the rollups, and how far each process has written the log. */
 const TABLES_WITHOUT_MODEL = [
   'rate_limit_blocked_rollup',
+  'rate_limit_client_key',
   'rate_limit_client_rollup',
   'rate_limit_event_batch',
   'rate_limit_request_rollup',

@@ -5,6 +5,7 @@ import {
   besideRows,
   CLIENT,
   eventCounts,
+  HAS_OTHER_KEY,
   IS_REFUSED,
   IS_REFUSED_BESIDE,
   IS_UNAVAILABLE,
@@ -82,6 +83,9 @@ export const ROLLUPS: readonly Rollup[] = [
   CLIENTS,
   REQUESTS,
 ]
+
+/** The table of the keys that do not tell the client, by day. */
+export const CLIENT_KEYS = 'rate_limit_client_key'
 
 /** The most combinations of path, rule and method that have rows of their own in a bucket. */
 const MAX_COMBINATIONS = 256
@@ -191,6 +195,13 @@ function withRoom(table: string, minutes: string, spans: string, hasBucket: stri
     )
     SELECT span, bucket, CASE WHEN has_row = 1 OR rank <= room THEN shown_path ELSE '' END AS kept_path, rule_name, method, ${sums}
     FROM ranked WHERE true GROUP BY span, bucket, kept_path, rule_name, method`
+}
+
+/** Returns the statement that notes the keys of events that do not tell their clients. */
+export function clientKeysSql(dialect: Dialect, source: string): string {
+  return `INSERT INTO ${dialect.table(CLIENT_KEYS)} (client, day, key)
+    SELECT DISTINCT client, minute / ${DAY_SPAN}, key FROM (${source}) AS events WHERE minute >= 0 AND ${HAS_OTHER_KEY}
+    ON CONFLICT (client, day, key) DO NOTHING`
 }
 
 /** Returns the statement that adds events to the trend, which keeps the sums of each hour after events are deleted. */

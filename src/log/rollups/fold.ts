@@ -4,6 +4,7 @@ import type { Database } from '../../database/database.js'
 import { type Dialect, LAST_MINUTE, type SqlStatement, type SqlValue } from '../../database/dialect.js'
 import { HOUR_MS, MINUTE_MS } from '../../ground/time/clock.js'
 import {
+  clientKeysSql,
   countEventsSql,
   countSql,
   DAY_SPAN,
@@ -54,6 +55,7 @@ export async function foldStep(database: Database, nowMs: number, least = databa
       sums,
       [
         ...countEventsSql(dialect, unmarked, ({ spans }) => spans, '$2'),
+        clientKeysSql(dialect, `SELECT * FROM ${sums.name}`),
         trendSql(dialect, `SELECT * FROM ${sums.name}`),
         `UPDATE ${dialect.table('rate_limit_watermark')} SET event_id = $1, ${reopenSql('folded.hour', '$2')}
          FROM (SELECT MIN(minute) / ${HOUR_SPAN} AS hour FROM ${sums.name}) AS folded WHERE event_id < $1`,
@@ -167,7 +169,10 @@ async function recountStep(database: Database, hour: number, endMs: number, nowM
     ...(isStart ? [...forget(HOUR_SPAN, hour, hour + 1), ...forget(1, hour * HOUR_SPAN, (hour + 1) * HOUR_SPAN)] : []),
     ...dialect.readOnce(
       sums,
-      countEventsSql(dialect, `SELECT * FROM ${sums.name}`, () => [1, HOUR_SPAN], `$${parameters.length + 1}`),
+      [
+        ...countEventsSql(dialect, `SELECT * FROM ${sums.name}`, () => [1, HOUR_SPAN], `$${parameters.length + 1}`),
+        clientKeysSql(dialect, `SELECT * FROM ${sums.name}`),
+      ],
       [...parameters, firstMinute(nowMs)],
     ),
     ...(Number.isFinite(nextMs)

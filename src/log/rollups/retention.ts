@@ -3,6 +3,7 @@ import type { Database } from '../../database/database.js'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { type Clock, DAY_MS, HOUR_MS, latestStartMs } from '../../ground/time/clock.js'
 import { foldForReport } from './catch-up.js'
+import { CLIENT_KEYS } from './counting.js'
 import { markedHours, recountHour, watermarkSql } from './fold.js'
 
 export interface RetentionOptions {
@@ -61,6 +62,12 @@ export async function cleanupOldEvents(
   if (!signal?.aborted) {
     const progress = (misdated: number) => onProgress?.(before + misdated)
     deleted += await deleteInBatches(batchSize, deleteMisdated, { onProgress: progress, signal })
+  }
+  if (!signal?.aborted) {
+    const isForgotten = `day < ${dialect.whole('$1')}`
+    await database.execute(`DELETE FROM ${dialect.table(CLIENT_KEYS)} WHERE ${isForgotten}`, [
+      Math.floor(cutoffMs / DAY_MS),
+    ])
   }
   for (const hour of await markedHours(database)) {
     if ((hour + 1) * HOUR_MS <= cutoffMs && !signal?.aborted) await recountHour(database, hour, clock.now())

@@ -5,9 +5,9 @@ import { restAfter } from '../../database/batches.js'
 import type { Database } from '../../database/database.js'
 import { MAX_KEY_LENGTH } from '../../ground/storable.js'
 import { HOUR_MS, MINUTE_MS } from '../../ground/time/clock.js'
-import { CLIENT } from '../../log/event-sql.js'
+import { CLIENT, HAS_OTHER_KEY } from '../../log/event-sql.js'
 import { foldAll, foldForReport } from '../../log/rollups/catch-up.js'
-import { ROLLUPS } from '../../log/rollups/counting.js'
+import { CLIENT_KEYS, ROLLUPS } from '../../log/rollups/counting.js'
 import { watermarkSql } from '../../log/rollups/fold.js'
 import { type Batches, containsToken, tokenPatterns } from './batches.js'
 import type { ErasedClient } from './erased-client.js'
@@ -28,6 +28,8 @@ export interface ErasedEvents {
 
 interface EventRow {
   readonly id: number
+  /** Whether the key is of another client: a rule of a group counts by another kind than the rest. */
+  readonly hasOtherKey: boolean | number
   readonly client: string
   readonly key: string
   readonly ipAddress: string | null
@@ -98,7 +100,24 @@ export async function eraseSums(
     [JSON.stringify([...hours].map((each) => [each]))],
   )
   await foldAll(database, nowMs, { signal })
+  await eraseClientKeys(database, erased)
   return hours.size
+}
+
+async function eraseClientKeys(database: Database, erased: ErasedClient): Promise<void> {
+  const { dialect, query } = database
+  const table = dialect.table(CLIENT_KEYS)
+  const patterns = tokenPatterns(erased)
+  const rows = await query<{ client: string; key: string }>(
+    `SELECT DISTINCT client, key FROM ${table} WHERE ${containsToken('client', patterns)} OR ${containsToken('key', patterns)}`,
+    patterns,
+  )
+  const theirs = rows.filter(({ client, key }) => erased.has(client, true) || erased.hasKey(key))
+  const [client, key] = [dialect.jsonField(0, 'text'), dialect.jsonField(1, 'text')]
+  await database.execute(
+    `DELETE FROM ${table} WHERE (client, key) IN (SELECT ${client}, ${key} FROM ${dialect.jsonRows()})`,
+    [JSON.stringify(theirs.map((row) => [row.client, row.key]))],
+  )
 }
 
 /** Counts the events that have only the network of the client. */
@@ -112,7 +131,8 @@ export async function countShared(database: Database, client: string): Promise<n
   return Number(counted?.found ?? 0)
 }
 
-function isTheirs(erased: ErasedClient, { client, key }: EventRow): boolean {
+function isTheirs(erased: ErasedClient, { client, key, hasOtherKey }: EventRow): boolean {
+  if (hasOtherKey && erased.hasKey(key)) return true
   // A cut client may have lost the kind of its last part.
   const isWhole = client.length < MAX_KEY_LENGTH
   return erased.has(client, isComposite({ client, key }) && !(isWhole && parseComposite(client) === undefined))
@@ -145,7 +165,7 @@ async function* findEvents(
   for (let from = Number(first?.id ?? until + 1) - 1; from < until && !signal?.aborted; from += SLICE) {
     const startedMs = performance.now()
     yield await query<EventRow>(
-      `SELECT id, (${CLIENT}) AS client, key, ip_address AS "ipAddress", user_id AS "userId" FROM ${table}
+      `SELECT id, CASE WHEN ${HAS_OTHER_KEY} THEN 1 ELSE 0 END AS "hasOtherKey", (${CLIENT}) AS client, key, ip_address AS "ipAddress", user_id AS "userId" FROM ${table}
        WHERE id > $1 AND id <= $2 AND (${found.join(' OR ')}${user})`,
       [from, Math.min(until, from + SLICE), ...patterns],
     )

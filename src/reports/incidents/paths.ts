@@ -5,6 +5,7 @@ import { busiest, NO_TRAFFIC } from '../breakdown.js'
 import { keysForClient } from '../client-search.js'
 import { Parameters } from '../filter.js'
 import { duringPeriod, TURNED_AWAY_EVENTS } from '../logged-events.js'
+import { type OtherKeys, readOtherKeys } from '../other-keys.js'
 import type { LogSnapshot } from '../report.js'
 import { type FoundIncident, idOf, POLICY_SCOPE } from './incident.js'
 
@@ -32,9 +33,13 @@ export async function readPaths(
     if (remembered !== undefined) paths.set(found, remembered)
   }
   const unknown = incidents.filter(({ found }) => !paths.has(found))
+  const others = await readOthers(
+    snapshot,
+    unknown.map(({ found }) => found),
+  )
   const rows = await readLatest(
     snapshot,
-    unknown.flatMap(({ found }, index) => partsFor(snapshot, found, index)),
+    unknown.flatMap(({ found }, index) => partsFor(snapshot, found, index, others)),
   )
   for (const [index, { found, isOver }] of unknown.entries()) {
     const latest = rows.filter(({ incident }) => incident === index)
@@ -56,7 +61,15 @@ async function readLatest({ query }: LogSnapshot, parts: readonly Part[]) {
   return rows
 }
 
-function partsFor(snapshot: LogSnapshot, incident: FoundIncident, index: number): Part[] {
+/** Reads the keys of the clients of incidents that do not tell them. */
+async function readOthers(snapshot: LogSnapshot, incidents: readonly FoundIncident[]): Promise<OtherKeys> {
+  const ofClients = incidents.filter(({ kind }) => kind !== 'policy')
+  if (ofClients.length === 0) return new Map()
+  const since = Math.min(...ofClients.map(({ from }) => from)) * HOUR_MS
+  return readOtherKeys(snapshot, [...new Set(ofClients.flatMap(clientsOf))], { since })
+}
+
+function partsFor(snapshot: LogSnapshot, incident: FoundIncident, index: number, others: OtherKeys): Part[] {
   const { dialect } = snapshot
   const { kind, from, to, scope } = incident
   const table = dialect.table('rate_limit_event')
@@ -74,7 +87,7 @@ function partsFor(snapshot: LogSnapshot, incident: FoundIncident, index: number)
     ]
   }
   return clientsOf(incident).flatMap((client) =>
-    keysForClient(client, policiesOf(incident)).map(
+    [...keysForClient(client, policiesOf(incident)), ...(others.get(client) ?? [])].map(
       (key): Part =>
         (parameters) =>
           select(

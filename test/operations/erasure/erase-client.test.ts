@@ -24,6 +24,7 @@ const BOB = '203.0.113.70'
 const SECRET = 'a secret of the host, long enough'
 const TABLES = [
   'rate_limit_event',
+  'rate_limit_client_key',
   'rate_limit_client_rollup',
   'rate_limit_request_rollup',
   'rate_limit_blocked_rollup',
@@ -81,6 +82,10 @@ async function serve(t: TestContext, database: TestDatabase, plugin: RateLimitOp
   await rateLimitRule.create({ data: { name: 'both', pathPattern: '^/both', rate: '1/m', key: 'ip+header:X-Tenant' } })
   await rateLimitRule.create({ data: { name: 'account', pathPattern: '^/account', rate: '1/m', key: 'user' } })
   await rateLimitRule.create({ data: { name: 'tenant', pathPattern: '^/tenant', rate: '1/m', key: 'header:X-Tenant' } })
+  // It decides about requests that are counted by address, too.
+  await rateLimitRule.create({
+    data: { name: 'team', group: 'team', pathPattern: '^/team', rate: '1/m', key: 'user' },
+  })
   await rateLimitRule.create({
     data: { name: 'ban', pathPattern: '^/ban', rate: '1/m', banAfter: 1, banFor: '30d' },
   })
@@ -90,6 +95,7 @@ async function serve(t: TestContext, database: TestDatabase, plugin: RateLimitOp
     }
     for (const user of [7, 77]) {
       await statuses(3, '/account', { from: user === 7 ? '192.0.2.1' : '192.0.2.2', headers: { 'x-user': user } })
+      await statuses(2, '/team', { from: user === 7 ? '192.0.2.5' : '192.0.2.6', headers: { 'x-user': user } })
       await statuses(1, '/seen', { from: '192.0.2.3', headers: { 'x-user': user } })
     }
     // A header that spells Alice, in both ways that look like her.
@@ -216,7 +222,7 @@ forEachDatabase((provider) => {
     const database = await openDatabase(t, provider)
     const { clock } = await serve(t, database)
     const result = await erase(database, 'user:7', clock.now)
-    assert.deepEqual([result.events, result.emptied_events, result.overrides], [9, 3, 1])
+    assert.deepEqual([result.events, result.emptied_events, result.overrides], [15, 3, 1])
     const rows = await rowsOf(database)
     assert.deepEqual(naming(rows, 'user:7'), [])
     assert.ok(naming(rows, 'user:77').length > 3)

@@ -716,6 +716,17 @@ CREATE TABLE "rate_limit_request_rollup" (
 );
 
 -- CreateTable
+-- The keys of events that do not tell their clients, by day: a rule of a group may count by another kind than the rest. The
+-- log has no index of clients, and reports find the events of one by these keys, too.
+CREATE TABLE "rate_limit_client_key" (
+    "client" VARCHAR(255) COLLATE "C" NOT NULL,
+    "day" BIGINT NOT NULL,
+    "key" VARCHAR(255) COLLATE "C" NOT NULL,
+
+    CONSTRAINT "rate_limit_client_key_pkey" PRIMARY KEY ("client", "day", "key")
+);
+
+-- CreateTable
 -- What was logged in each hour, kept when the events are deleted.
 CREATE TABLE "rate_limit_trend" (
     "hour" BIGINT NOT NULL,
@@ -793,6 +804,7 @@ BEGIN
         DELETE FROM "rate_limit_blocked_rollup";
         DELETE FROM "rate_limit_client_rollup";
         DELETE FROM "rate_limit_request_rollup";
+        DELETE FROM "rate_limit_client_key";
     END IF;
     RETURN NULL;
 END

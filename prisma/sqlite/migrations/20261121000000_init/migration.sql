@@ -600,6 +600,17 @@ CREATE TABLE "rate_limit_request_rollup" (
 ) WITHOUT ROWID;
 
 -- CreateTable
+-- The keys of events that do not tell their clients, by day: a rule of a group may count by another kind than the rest. The
+-- log has no index of clients, and reports find the events of one by these keys, too.
+CREATE TABLE "rate_limit_client_key" (
+    "client" TEXT NOT NULL,
+    "day" BIGINT NOT NULL,
+    "key" TEXT NOT NULL,
+
+    PRIMARY KEY ("client", "day", "key")
+) WITHOUT ROWID;
+
+-- CreateTable
 -- What was logged in each hour, kept when the events are deleted.
 CREATE TABLE "rate_limit_trend" (
     "hour" BIGINT NOT NULL PRIMARY KEY,
