@@ -6,6 +6,7 @@ import type { Policy } from '../../src/limiter/algorithm.js'
 import { parseRate, toPolicy } from '../../src/limiter/rate.js'
 import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
 import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/log/event.js'
+import { foldAll } from '../../src/log/rollups/catch-up.js'
 import { createRandom } from '../random.js'
 import { DEMO_RULES, requestsWithin, STORY_DAYS, TRAFFIC, type Traffic } from './demo-story.js'
 
@@ -17,21 +18,26 @@ interface Decided {
   readonly countsUsers: boolean
 }
 
-/** Writes the events of the story's past as the plugin would have logged them: its counters decide about each. */
+/**
+ * Writes the events of the story's past as the plugin would have logged them: its counters decide about each. They are
+ * folded as they come, since a large fold keeps others waiting.
+ */
 export async function writeDemoLog(database: Database, defaultRate: string, startMs: number): Promise<void> {
   const sql = insertEventsSql(database.dialect)
   const decide = createDecide(defaultRate)
   const firstMinuteMs = startMs - STORY_DAYS * DAY_MS
   const random = createRandom(1)
   let rows: ReturnType<typeof eventValues>[] = []
-  const write = () => database.transaction([{ sql, parameters: [JSON.stringify(rows)] }])
+  async function write(): Promise<void> {
+    await database.transaction([{ sql, parameters: [JSON.stringify(rows)] }])
+    await foldAll(database, startMs)
+    rows = []
+  }
   for (let minuteMs = firstMinuteMs; minuteMs < startMs; minuteMs += MINUTE_MS) {
     for (const { atMs, traffic } of requestsOfMinute(minuteMs, startMs, random)) {
       rows.push(eventValues(decide(traffic, atMs)))
     }
-    if (rows.length < BATCH) continue
-    await write()
-    rows = []
+    if (rows.length >= BATCH) await write()
   }
   await write()
 }

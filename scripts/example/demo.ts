@@ -2,7 +2,6 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Database, databaseFor } from '../../src/database/database.js'
 import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/ground/time/clock.js'
 import { asActor, type RateLimitClient } from '../../src/index.js'
-import { foldAll } from '../../src/log/rollups/catch-up.js'
 import { writeDemoLog } from './demo-log.js'
 import { DEMO_RULES, INCIDENT_MS, RULE_BEFORE, requestsWithin, STORY_DAYS, TRAFFIC } from './demo-story.js'
 
@@ -19,7 +18,6 @@ export async function tellDemoPast(app: FastifyInstance, defaultRate: string, st
   const database = databaseFor(client)
   await writeDemoRules(client, database, startMs)
   await writeDemoLog(database, defaultRate, startMs)
-  await foldAll(database, startMs)
 }
 
 /** Writes the rules as if they were a week old, and the edit that began an incident. */
