@@ -99,6 +99,8 @@ export const ROWS: readonly [Row, ...Row[]] = [
       })
     },
   },
+  withGroups('memory', { needs: 'sqlite' }),
+  withGroups('PostgreSQL', { needs: 'postgresql' }),
   withRules(1, REPEATING_PATHS, 'paths that repeat'),
   withRules(10_000, REPEATING_PATHS, 'paths that repeat'),
   withRules(1, [THINGS_PATH + NEW_ENDING], 'paths that never repeat'),
@@ -119,19 +121,36 @@ export function ours(what: string, optionsAt: OptionsAt, rest: Partial<Row> = {}
 
 /** A row with rules, read before the first request, of which one matches. Counters are in memory, which costs little. */
 export function withRules(count: number, paths: readonly string[], text: string): Row {
-  // A request that no rule matches is refused, and so counts as failed.
-  const middleware = { backend: 'memory', defaultRate: '0/m' } as const
-  const row = ours(
-    `${count.toLocaleString('en-US')} rule${count === 1 ? '' : 's'}, ${text}`,
-    ({ url }) => ({ database: url, useDynamicRules: true, middleware }),
-    { needs: 'sqlite', paths },
+  const what = `${count.toLocaleString('en-US')} rule${count === 1 ? '' : 's'}, ${text}`
+  const toRules = () => Array.from({ length: count }, (_, index) => ruleAt(index))
+  return ruled(what, 'memory', { needs: 'sqlite', paths }, toRules)
+}
+
+/** A row with a rule of each of three groups, all of which match: a request has three counters of its client. */
+export function withGroups(where: 'memory' | 'PostgreSQL', rest: Pick<Row, 'needs' | 'paths'>): Row {
+  const backend = where === 'memory' ? where : 'database'
+  const groups = ['', 'team', 'organisation']
+  return ruled(`3 groups, ${where}`, backend, rest, () =>
+    groups.map((group, index) => ({ ...ruleAt(0), pathPattern: '^/', name: `rule-${index}`, group })),
   )
+}
+
+/** A row with rules that are read before the first request. */
+function ruled(
+  what: string,
+  backend: 'memory' | 'database',
+  rest: Pick<Row, 'needs' | 'paths'>,
+  toRules: () => ReturnType<typeof ruleAt>[],
+): Row {
+  // A request that no rule matches is refused, and so counts as failed.
+  const middleware = { backend, defaultRate: '0/m' } as const
+  const row = ours(what, (at) => ({ ...database(at), useDynamicRules: true, middleware }), rest)
   return {
     ...row,
-    async prepare({ url }) {
-      await migrate({ database: url })
-      const client = createRateLimitClient({ database: url })
-      await client.rateLimitRule.createMany({ data: Array.from({ length: count }, (_, index) => ruleAt(index)) })
+    async prepare({ url, name }) {
+      await migrate({ database: url, schema: name })
+      const client = createRateLimitClient({ database: url, schema: name })
+      await client.rateLimitRule.createMany({ data: toRules() })
       await client.$disconnect()
     },
     async register(app, backend) {
@@ -143,7 +162,7 @@ export function withRules(count: number, paths: readonly string[], text: string)
 
 /** Returns a rule that matches, and after it rules that do not, every tenth without a literal beginning. */
 function ruleAt(index: number) {
-  const rule = { name: `rule-${index}`, rate: `${LIMIT}/m`, key: `header:${CLIENT_HEADER}` }
+  const rule = { name: `rule-${index}`, group: '', rate: `${LIMIT}/m`, key: `header:${CLIENT_HEADER}` }
   if (index === 0) return { ...rule, pathPattern: `^${THINGS_PATH}`, priority: 1 }
   const begun = `^/service-${index}/v\\d+/(items|orders)/[^/]+$`
   return { ...rule, pathPattern: index % 10 === 0 ? `/export-${index}\\.(csv|pdf)$` : begun, priority: 100 }

@@ -65,42 +65,53 @@ export function addGroupLimits(
 
 /** Finds the client of each limit of a request. Returns a promise where one of them is late. */
 export function applyLimits(checked: CheckedRequest, limits: readonly Limit[]): Promise<void> | undefined {
-  const clients = limits.map((limit) => limit.toClient(checked))
-  const apply = (found: readonly LimitClient[]) => {
-    checked.applied = found.flatMap((client, index) => {
-      const limit = limits[index]
-      return limit === undefined ? [] : applyLimit(limit, client, checked.cost)
-    })
+  const applied: AppliedLimit[] = []
+  for (const limit of limits) {
+    const client = limit.toClient(checked)
+    if (client instanceof Promise) return applyLater(checked, limits, applied, client)
+    applied.push(applyLimit(limit, client, checked.cost))
   }
-  if (!areReady(clients)) return Promise.all(clients).then(apply)
-  apply(clients)
+  checked.applied = applied
   return undefined
 }
 
-function areReady(clients: readonly (LimitClient | Promise<LimitClient>)[]): clients is readonly LimitClient[] {
-  return !clients.some((client) => client instanceof Promise)
+/** @param late the client of the first limit that is not applied */
+async function applyLater(
+  checked: CheckedRequest,
+  limits: readonly Limit[],
+  applied: AppliedLimit[],
+  late: Promise<LimitClient>,
+): Promise<void> {
+  const left = limits.slice(applied.length)
+  const clients = [late, ...left.slice(1).map((limit) => limit.toClient(checked))]
+  for (const [index, client] of (await Promise.all(clients)).entries()) {
+    const limit = left[index]
+    if (limit !== undefined) applied.push(applyLimit(limit, client, checked.cost))
+  }
+  checked.applied = applied
 }
 
 function applyLimit(limit: Limit, client: LimitClient, requestCost: number): AppliedLimit {
   const cost = limit.cost === 1 ? requestCost : chargedCost(requestCost, limit.cost)
-  return {
-    limit,
-    client,
-    check: { key: client.counter, policy: limit.policy, cost },
-    decision: NOT_ASKED,
-    isTaken: false,
-  }
+  const check = { key: client.counter, policy: limit.policy, cost }
+  return { limit, client, check, decision: NOT_ASKED, isTaken: false }
 }
 
 /** Returns the denial of the first limit whose client this process has just banned. */
 export function findDenial(checked: CheckedRequest): Limit | undefined | Promise<Limit | undefined> {
   const { applied = [checked] } = checked
-  const bans = applied.flatMap(({ limit: { ban }, client }) =>
-    ban === null ? [] : { ban, banned: ban.isBanned(client) },
-  )
-  const late = bans.some(({ banned }) => banned instanceof Promise)
-  if (!late) return bans.find(({ banned }) => banned === true)?.ban.denial
-  return Promise.all(bans.map(({ banned }) => banned)).then((answers) => bans[answers.indexOf(true)]?.ban.denial)
+  if (!applied.some(canBan)) return undefined
+  const bans = applied.flatMap(({ limit: { ban }, client }) => {
+    return ban === null ? [] : { denial: ban.denial, isBanned: ban.isBanned(client) }
+  })
+  if (!bans.some(({ isBanned }) => isBanned instanceof Promise)) {
+    return bans.find(({ isBanned }) => isBanned === true)?.denial
+  }
+  return Promise.all(bans.map(({ isBanned }) => isBanned)).then((banned) => bans[banned.indexOf(true)]?.denial)
+}
+
+function canBan({ limit }: Pick<AppliedLimit, 'limit'>): boolean {
+  return limit.ban !== null
 }
 
 /** Returns what the store is still doing for the counters of some limits, which their clients may know before. */
@@ -108,10 +119,15 @@ export function pendingWrites(
   dependencies: SeveralLimitsDependencies,
   applied: readonly AppliedLimit[],
 ): Promise<unknown> | undefined {
+  if (!applied.some(awaitsEnd)) return undefined
   const writes = applied.flatMap(({ limit, client }) => {
     return limit.awaitsEnd ? (dependencies.pendingWrites(client.counter) ?? []) : []
   })
   return writes.length === 0 ? undefined : Promise.all(writes)
+}
+
+function awaitsEnd({ limit }: AppliedLimit): boolean {
+  return limit.awaitsEnd
 }
 
 /**
@@ -151,14 +167,20 @@ export function checkTogether(
   const { applied = [] } = checked
   const refused = refuseByMemory(dependencies, checked)
   if (refused !== undefined) return refused
-  const asked = applied.filter(({ decision }) => decision === NOT_ASKED)
-  const late: Promise<Decision>[] = []
-  for (const [index, each] of asked.entries()) {
-    const answer = checkOne(dependencies, checked, each, asked.length - 1 - index)
-    if (answer instanceof Promise) late.push(answer.then((decision) => note(dependencies, each, decision)))
-    else note(dependencies, each, answer)
+  let late: Promise<void>[] | undefined
+  let leads = applied.length
+  for (const each of applied) {
+    leads--
+    if (each.decision !== NOT_ASKED) continue
+    const answer = checkOne(dependencies, checked, each, leads)
+    if (answer instanceof Promise) {
+      late ??= []
+      late.push(answer.then((decision) => note(dependencies, each, decision)))
+    } else {
+      note(dependencies, each, answer)
+    }
   }
-  return late.length === 0
+  return late === undefined
     ? tellDecisive(checked, applied)
     : Promise.all(late).then(() => tellDecisive(checked, applied))
 }
@@ -175,23 +197,23 @@ function checkOne(
   return dependencies.check(check, nowMs, waitedMs, leads)
 }
 
-function note({ countsAtOnce }: SeveralLimitsDependencies, applied: AppliedLimit, decision: Decision): Decision {
+function note({ countsAtOnce }: SeveralLimitsDependencies, applied: AppliedLimit, decision: Decision): void {
   const { limit, check } = applied
   const isCharged = check.cost > 0 && (limit.counts === null || countsAtOnce)
   // A limit that refuses counts that as its algorithm does; one that only would refuse has let the request pass.
   const countsBeyond = !limit.block && check.policy.algorithm === 'fixed_window'
   applied.decision = decision
   applied.isTaken = isCharged && (decision.allowed || countsBeyond)
-  return decision
 }
 
 /**
  * Makes a request tell of the limit that decides: of those that refuse the one with the longest wait, else one that would
  * refuse if it blocked, else the one with the smallest share left.
  */
-function tellDecisive(checked: CheckedRequest, [first, ...others]: readonly AppliedLimit[]): Decision {
-  if (first === undefined) throw new RangeError('a request without limits')
-  const decisive = others.reduce((told, next) => (tellsMore(next, told) ? next : told), first)
+function tellDecisive(checked: CheckedRequest, applied: readonly AppliedLimit[]): Decision {
+  let decisive: AppliedLimit | undefined
+  for (const each of applied) if (decisive === undefined || tellsMore(each, decisive)) decisive = each
+  if (decisive === undefined) throw new RangeError('a request without limits')
   checked.limit = decisive.limit
   checked.client = decisive.client
   checked.check = decisive.check
