@@ -396,6 +396,24 @@ export const KEY_CASES: Cases = {
 }
 
 export const FIXED_WINDOW_CASES: Cases = {
+  'fixed_window: advances counters of ever so many periods in one batch, and again in their next windows': async (
+    store,
+  ) => {
+    const stem = freshKey()
+    const checks = Array.from({ length: 24 }, (_, index) => {
+      const policy = { ...fixedWindow(9), periodMs: ((index % 12) + 1) * 5_000 }
+      return { key: `${stem} ${index}`, policy, cost: index + 1 }
+    })
+    for (const nowMs of [NOW_MS, NOW_MS + 1, NOW_MS + HOUR_MS, NOW_MS + DAY_MS]) {
+      const decisions = await checkAll(store, nowMs, ...checks)
+      for (const [index, { count, resetMs }] of decisions.entries()) {
+        const { periodMs } = checks[index]?.policy ?? fixedWindow(0)
+        assert.equal(count, (index + 1) * (nowMs === NOW_MS + 1 ? 2 : 1), `${periodMs} ms`)
+        assert.equal(resetMs, periodMs - (nowMs % periodMs))
+      }
+    }
+  },
+
   'fixed_window: counts refused checks too, until the window ends': async (store) => {
     const key = freshKey()
     const decisions = await repeat(4, () => checkOne(store, NOW_MS, key, fixedWindow(2)))

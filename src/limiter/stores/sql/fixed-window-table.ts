@@ -1,6 +1,6 @@
 /** The table of fixed windows, whose rows have columns for one window, and list several of them. */
 import type { Dialect } from '../../../database/dialect.js'
-import { latestStartMs } from '../../../ground/time/clock.js'
+import { HOUR_MS, latestStartMs } from '../../../ground/time/clock.js'
 import { isPlain } from '../../algorithm.js'
 import { decideFixedWindow } from '../../fixed-window.js'
 import { windowEndMs, windowStartMs } from '../../period.js'
@@ -25,6 +25,8 @@ interface FixedWindowRow {
 }
 
 const NAME = 'rate_limit_counter'
+/** The most lengths of windows that one statement advances. */
+const MAX_PERIODS = 8
 /** The count at which a window stops counting, since an overflow of the column would fail the statement. */
 const ENOUGH = Number.MAX_SAFE_INTEGER
 
@@ -33,10 +35,10 @@ const ENOUGH = Number.MAX_SAFE_INTEGER
  * database's function, in two thirds of the time.
  */
 export function fixedWindowTable(dialect: Dialect): CounterTable {
-  const plainStatements = [
-    ...(dialect.writesUnchangedIndexes ? [createPlainStatement(goOnSql(dialect))] : []),
-    createPlainStatement(advanceSql(dialect)),
-  ]
+  const plainStatements = [...(dialect.writesUnchangedIndexes ? [goOnSql] : []), advanceSql].map((toSql) => {
+    // By the number of periods: a batch mostly has one.
+    return Array.from({ length: MAX_PERIODS }, (_, index) => createPlainStatement(toSql(dialect, index + 1)))
+  })
   const windows = windowsSql(dialect)
   const severalStatement = windowsStatement(dialect, windows)
   const [plainSql, settleSql] = [makePlainSql(dialect), settlementSql(dialect, NAME, windows)]
@@ -48,8 +50,13 @@ export function fixedWindowTable(dialect: Dialect): CounterTable {
       const several = sorted.filter(([, { first }]) => !isPlain(first.policy))
       const advancePlain = async () => {
         let left = sorted.filter(([, { first }]) => isPlain(first.policy))
-        for (const statement of plainStatements) {
-          await allDone(byPeriod(left).map((alike) => advanceGroups(database, statement, alike, nowMs, decisions)))
+        for (const statements of plainStatements) {
+          await allDone(
+            byPeriods(left).map(async ([count, alike]) => {
+              const statement = statements[count - 1]
+              if (statement !== undefined) await advanceGroups(database, statement, alike, nowMs, decisions)
+            }),
+          )
           left = left.filter(([, { indexes }]) => indexes.some((index) => decisions[index] === undefined))
         }
         return left
@@ -68,28 +75,52 @@ export function fixedWindowTable(dialect: Dialect): CounterTable {
   }
 }
 
-/** Splits counters by the lengths of their windows, which few of a batch differ in. */
-function byPeriod(sorted: readonly KeyedGroup[]): KeyedGroup[][] {
-  const alike = new Map<number, KeyedGroup[]>()
-  for (const keyed of sorted) {
-    const { periodMs } = keyed[1].first.policy
-    const others = alike.get(periodMs)
-    if (others === undefined) alike.set(periodMs, [keyed])
-    else others.push(keyed)
-  }
-  return [...alike.values()]
+/**
+ * Splits counters, sorted by their keys, so that the windows of each part have few lengths. Returns the number of lengths
+ * with each part.
+ */
+function byPeriods(sorted: readonly KeyedGroup[]): [number, readonly KeyedGroup[]][] {
+  const periods = periodsOf(sorted)
+  if (periods.length <= MAX_PERIODS) return periods.length === 0 ? [] : [[periods.length, sorted]]
+  const some = new Set(periods.slice(0, MAX_PERIODS))
+  const isAmong = ([, { first }]: KeyedGroup) => some.has(first.policy.periodMs)
+  return [[MAX_PERIODS, sorted.filter(isAmong)], ...byPeriods(sorted.filter((keyed) => !isAmong(keyed)))]
 }
 
-/** Refused checks count too, so that a statement adds the sum of all costs. Its counters have windows of one length. */
+/** Returns the lengths of the windows of some counters, each once. */
+function periodsOf(groups: readonly KeyedGroup[]): number[] {
+  const periods: number[] = []
+  let last = 0
+  for (const [, { first }] of groups) {
+    const { periodMs } = first.policy
+    if (periodMs !== last && !periods.includes(periodMs)) periods.push(periodMs)
+    last = periodMs
+  }
+  return periods
+}
+
+/**
+ * Refused checks count too, so that a statement adds the sum of all costs. Its input has that of each counter, times
+ * `MAX_PERIODS` and with the position of its period where these are several.
+ */
 function createPlainStatement(sql: string): AdvanceStatement<FixedWindowRow> {
   return {
     sql,
     toParameters(sorted, nowMs) {
-      const periodMs = sorted[0]?.[1].first.policy.periodMs ?? 0
-      const startMs = windowStartMs(periodMs, nowMs)
+      const periods = periodsOf(sorted)
+      const isOne = periods.length === 1
       // The members are a text, since an object moves names that look like numbers to its front.
-      const costs = sorted.map(([key, group]) => `${JSON.stringify(key)}:${totalCost(group)}`)
-      return [`{${costs.join(',')}}`, nowMs, startMs, windowEndMs(periodMs, startMs), latestStartMs(nowMs, periodMs)]
+      const costs = sorted.map(([key, group]) => {
+        const cost = totalCost(group)
+        const number = isOne ? cost : cost * MAX_PERIODS + periods.indexOf(group.first.policy.periodMs)
+        return `${JSON.stringify(key)}:${number}`
+      })
+      const windows = periods.flatMap((periodMs) => {
+        const startMs = windowStartMs(periodMs, nowMs)
+        const window = [startMs, windowEndMs(periodMs, startMs)]
+        return isOne ? [...window, latestStartMs(nowMs, periodMs)] : window
+      })
+      return [`{${costs.join(',')}}`, nowMs, ...windows]
     },
     answer({ count, endMs }, group, nowMs) {
       let counted = count - totalCost(group)
@@ -147,19 +178,22 @@ function insertSql(dialect: Dialect, source: string, values: NewCounter): string
     FROM ${source} WHERE ${dialect.asynchronousCommit}`
 }
 
-/** Returns SQL for whether a counter's window goes on. */
-function goesOnSql({ fromMs }: Dialect): string {
-  return `(c.window_end - c.window_start = excluded.window_end - excluded.window_start
-      AND c.window_start >= excluded.window_start AND c.window_start <= ${fromMs('$5')})`
+/** Returns SQL for whether a counter's window goes on: as `latestStartMs` says, not where it begins too late. */
+function goesOnSql({ fromMs }: Dialect, periods: number): string {
+  const [length, hour] = ['excluded.window_end - excluded.window_start', `${fromMs(String(HOUR_MS))} - ${fromMs('0')}`]
+  const latest = `${fromMs('$2')} + CASE WHEN ${length} > ${hour} THEN ${length} ELSE ${hour} END`
+  return `(c.window_end - c.window_start = ${length} AND c.window_start >= excluded.window_start
+      AND c.window_start <= ${periods === 1 ? fromMs('$5') : latest})`
 }
 
 const COUNTED_ON = `CASE WHEN c.count >= ${ENOUGH} THEN c.count ELSE c.count + excluded.count END`
 
 /** Returns SQL with the rules of `advanceFixedWindow`, for many counters at once. It leaves out rows with `windows`. */
-function advanceSql(dialect: Dialect): string {
-  const goesOn = goesOnSql(dialect)
+function advanceSql(dialect: Dialect, periods: number): string {
+  const goesOn = goesOnSql(dialect, periods)
   return advancedSql(
     dialect,
+    periods,
     [
       `count = CASE WHEN ${goesOn} THEN ${COUNTED_ON} ELSE excluded.count END`,
       `window_start = CASE WHEN ${goesOn} THEN c.window_start ELSE excluded.window_start END`,
@@ -173,12 +207,32 @@ function advanceSql(dialect: Dialect): string {
  * Returns the same for new counters and for those whose window goes on, in three quarters of the time on SQLite. A window
  * that begins anew takes both statements, and 1.3 times as long as with one.
  */
-function goOnSql(dialect: Dialect): string {
-  return advancedSql(dialect, [`count = ${COUNTED_ON}`], `c.windows IS NULL AND ${goesOnSql(dialect)}`)
+function goOnSql(dialect: Dialect, periods: number): string {
+  return advancedSql(
+    dialect,
+    periods,
+    [`count = ${COUNTED_ON}`],
+    `c.windows IS NULL AND ${goesOnSql(dialect, periods)}`,
+  )
 }
 
-function advancedSql(dialect: Dialect, assignments: readonly string[], condition: string): string {
-  const values = { key: 'element.key', count: dialect.memberNumber, startMs: '$3', endMs: '$4' }
+/**
+ * @param periods the number of lengths of windows: from `$3` on the parameters have the start and the end of each, and where
+ * there is one its latest start
+ */
+function advancedSql(dialect: Dialect, periods: number, assignments: readonly string[], condition: string): string {
+  const number = dialect.memberNumber
+  const pick = (first: number) => {
+    const choices = Array.from(
+      { length: periods },
+      (_, index) => `WHEN ${index} THEN ${dialect.whole(`$${first + 2 * index}`)}`,
+    )
+    return `CASE ${number} % ${MAX_PERIODS} ${choices.join(' ')} END`
+  }
+  const values =
+    periods === 1
+      ? { key: 'element.key', count: number, startMs: '$3', endMs: '$4' }
+      : { key: 'element.key', count: `${number} / ${MAX_PERIODS}`, startMs: pick(3), endMs: pick(4) }
   return `${insertSql(dialect, dialect.jsonMembers, values)}
     ON CONFLICT (key) DO UPDATE SET ${assignments.join(', ')}, updated_at = excluded.updated_at
     WHERE ${condition}
