@@ -476,7 +476,7 @@ inChromium(() => {
     const overrides = app.smartRateLimit.client.rateLimitOverride
     const rate = page.getByLabel('Rate for all paths together, such as 300/m')
     await page.goto(url(`client.html?client=${BAD_CLIENT}`))
-    await page.getByText('Actions').click()
+    await page.getByText('Actions for').click()
     for (const field of [page.getByLabel('another time'), page.getByLabel('Why?'), rate]) await field.press('Enter')
     assert.equal(await overrides.count(), 0)
     for (const [name, effect, until] of [
@@ -486,7 +486,7 @@ inChromium(() => {
       ['Block ip:203.0.113.7 for 2 h', 'deny', '2026-01-15T14:00'],
     ] as const) {
       await page.goto(url(`client.html?client=${BAD_CLIENT}`))
-      await page.getByText('Actions').click()
+      await page.getByText('Actions for').click()
       await page.getByLabel('another time').fill('3h')
       await page.getByLabel('Why?').fill('scrapes')
       await rate.fill('7/m')

@@ -113,7 +113,7 @@ inChromium(() => {
     const other = await client.rateLimitOverride.create({ data: { client: OFFENDER.client, effect: '9/m' } })
     await later()
     await page.getByRole('heading', { name: 'Limited to 9/m for ever' }).waitFor()
-    await page.getByText('Actions').click()
+    await page.getByText('Actions for').click()
 
     await page.getByLabel('Why?').fill('scrapes the sea')
     await page.locator('[name="keep"]').selectOption('7 days')
@@ -127,7 +127,7 @@ inChromium(() => {
     assert.equal(await page.locator('[name="keep"]').inputValue(), '7d')
 
     // The form is of the override that has ended since: the action does nothing, says so, and keeps what was typed.
-    await page.getByText('Actions').click()
+    await page.getByText('Actions for').click()
     await page.getByRole('button', { name: 'Exempt from all limits' }).click()
     await page.getByText('another change was made since you loaded the page').waitFor()
     await logEvents(client, { ...OFFENDER, atMs: clock.now(), blocked: 7 })
