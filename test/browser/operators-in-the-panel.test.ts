@@ -83,10 +83,10 @@ inChromium(() => {
     await page.goto(url('/resources/rules'))
 
     await page.getByRole('switch', { name: 'Active: high' }).click()
-    await page.getByRole('switch', { name: 'Active: high', checked: false }).waitFor()
+    await page.getByRole('switch', { name: 'Active: high', checked: false, disabled: false }).waitFor()
     assert.deepEqual(await statuses(3, '/api/orders'), [200, 200, 429])
     await page.getByRole('switch', { name: 'Active: high' }).click()
-    await page.getByRole('switch', { name: 'Active: high', checked: true }).waitFor()
+    await page.getByRole('switch', { name: 'Active: high', checked: true, disabled: false }).waitFor()
 
     await page.getByLabel('Priority: low').fill('9')
     await page.getByLabel('Priority: low').press('Enter')

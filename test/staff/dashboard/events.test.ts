@@ -175,7 +175,7 @@ test('positions that somebody made up show the newest events, or those that ther
 
 test('pages without events say the next step', async (t) => {
   const logged = await start(t, 'sqlite')
-  assert.match(await logged.open('events.html'), /No requests in the log.*about a second after/s)
+  assert.match(await logged.open('events.html'), /No requests in the log.*load the page again a second later/s)
   const filtered = await logged.open('events.html?client=user:7')
   assert.match(filtered, /No request matches this filter.*href="events\.html\?days&#x3D;7">clear it/s)
   const off = await start(t, 'sqlite', { logEvents: false })
