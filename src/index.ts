@@ -29,7 +29,7 @@ export {
   type RefusalError,
   StoreUnavailableError,
 } from './http/refusal.js'
-export type { LimitDecision, NamedLimit, RequestDecision, ShownDecision } from './http/request-decision.js'
+export type { LimitDecision, RequestDecision, RequestLimit, ShownDecision } from './http/request-decision.js'
 export type { AnyHook, AnyReply, AnyRequest } from './http/request-reply.js'
 export type { RateLimitUser, UserFunction } from './http/request-user.js'
 export type { RouteConfig, RouteCost } from './http/routes/route-config.js'

@@ -31,6 +31,8 @@ export interface Client {
 
 const MISSING = '-'
 const ADDRESS: KeyPart = { kind: 'ip' }
+/** Matches the beginning of a client: its kind, or all of it where requests share one counter. */
+export const CLIENT_BEGINNING = /^(?:all$|(?:ip|user(?:\.\w+)?|route|key|header|cookie):)/
 const PART = /^(ip|user|user\.[a-zA-Z]\w{0,49}|route|key|(?:header|cookie):[^:|\\]+):(.*)$/s
 const NAMED = /^(header|cookie):/
 /** Matches the key of a rule's client; names of rules have no colon. */

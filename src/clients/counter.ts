@@ -15,13 +15,12 @@
  */
 
 import { boundedText } from '../ground/storable.js'
-import { type Client, EVERYBODY, escapeBars, formatPart, splitParts } from './client.js'
+import { CLIENT_BEGINNING, type Client, EVERYBODY, escapeBars, formatPart, splitParts } from './client.js'
 
 /** The length is more than that of any genuine value, and fits into the counter's column with the limit before it. */
 const MAX_VALUE_LENGTH = 128
 /** Marks the hash of a value. Stores mark that of a counter with another one, and leave a counter with such an end as it is. */
 const VALUE_MARK = '~'
-const CLIENT = /^(?:all$|(?:ip|user(?:\.\w+)?|route|key|header|cookie):)/
 
 /** The limits of the staff pages and the API. */
 const STAFF_LIMITS = ['refusal', 'token', 'sign-in', 'sign-in-account', 'sign-in-browser', 'alert-test'] as const
@@ -96,7 +95,7 @@ export interface ParsedCounter {
 /** Parses the name of a counter; undefined for a name that was cut before its client, and for another text. */
 export function parseCounter(name: string): ParsedCounter | undefined {
   const texts = splitParts(name)
-  const index = texts.findIndex((text, index) => index > 0 && CLIENT.test(text))
+  const index = texts.findIndex((text, index) => index > 0 && CLIENT_BEGINNING.test(text))
   if (index === -1) return undefined
   const parts = texts.slice(index)
   return { before: name.slice(0, name.length - parts.join('|').length), parts }

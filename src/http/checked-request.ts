@@ -219,7 +219,8 @@ export class CheckedRequest {
 
   /** The client that the event names: that of the group without a name, unless the ceiling decides. */
   get loggedClient(): LimitClient {
-    const [base] = this.applied?.some(({ limit }) => limit === this.limit) ? (this.applied ?? []) : []
-    return (base ?? this).client
+    const base = this.applied?.[0]
+    if (base === undefined) return this.client
+    return this.applied?.some(({ limit }) => limit === this.limit) ? base.client : this.client
   }
 }

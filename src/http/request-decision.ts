@@ -4,7 +4,7 @@ import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import type { Decision, WindowState } from '../limiter/algorithm.js'
 
 /** A limit of a request. Its texts are those of the request's event, spelled alike where nothing is logged. */
-export interface NamedLimit {
+export interface RequestLimit {
   /**
    * The policy: a rule's name, a prefix such as `/auth/`, `default`, `override` (bans too), `deny-list`, `ceiling`,
    * `path-length`, the name of a route's limit, or `route`.
@@ -24,7 +24,7 @@ export interface NamedLimit {
 export type ShownDecision = Omit<Decision, 'taken'>
 
 /** A limit that a request had to pass, and its decision. */
-export interface LimitDecision extends NamedLimit {
+export interface LimitDecision extends RequestLimit {
   /** The decision; null where the limit was not asked, since a refusal by another one was remembered. */
   readonly decision: ShownDecision | null
 }
@@ -33,7 +33,7 @@ export interface LimitDecision extends NamedLimit {
  * The decision about a request: that of the limit that refuses it (of several, the one with the longest wait), else of the
  * one with the smallest share left.
  */
-export interface RequestDecision extends ShownDecision, NamedLimit {
+export interface RequestDecision extends ShownDecision, RequestLimit {
   /** All limits of the request: one, unless rules of several groups apply. The ceiling is not among them. */
   readonly limits: readonly LimitDecision[]
 }
@@ -57,15 +57,15 @@ export function toRequestDecision(
 ): RequestDecision {
   return {
     ...toShownDecision(decisive.decision),
-    ...toNamedLimit(decisive),
+    ...toRequestLimit(decisive),
     limits: applied.map((each) => ({
-      ...toNamedLimit(each),
+      ...toRequestLimit(each),
       decision: each.decision === notAsked ? null : toShownDecision(each.decision),
     })),
   }
 }
 
-function toNamedLimit({ limit: { policyName, ruleName }, client: { logged, key } }: DecidedLimit): NamedLimit {
+function toRequestLimit({ limit: { policyName, ruleName }, client: { logged, key } }: DecidedLimit): RequestLimit {
   return {
     policy: storable(policyName, MAX_KEY_LENGTH),
     rule: ruleName || null,

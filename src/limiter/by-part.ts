@@ -1,4 +1,4 @@
-import type { Settlement } from './algorithm.js'
+import { groupBy } from '../ground/group-by.js'
 import type { Limiter } from './limiter.js'
 
 /** A part that was not asked for so long is forgotten when another one appears: nodes come and go. */
@@ -50,13 +50,7 @@ export function limiterByPart(partOf: (key: string) => string, create: (part: st
     checkLeased: (check, nowMs, waitedMs) => limiterFor(check.key, nowMs).checkLeased(check, nowMs, waitedMs),
     settle: (settlement, nowMs) => limiterFor(settlement.key, nowMs).settle(settlement, nowMs),
     giveBack(settlements, nowMs) {
-      const byLimiter = new Map<Limiter, Settlement[]>()
-      for (const settlement of settlements) {
-        const limiter = limiterFor(settlement.key, nowMs)
-        const others = byLimiter.get(limiter)
-        if (others === undefined) byLimiter.set(limiter, [settlement])
-        else others.push(settlement)
-      }
+      const byLimiter = groupBy(settlements, ({ key }) => limiterFor(key, nowMs))
       for (const [limiter, some] of byLimiter) limiter.giveBack(some, nowMs)
     },
     async reset(keys) {

@@ -1,5 +1,6 @@
 /** The active rules of a moment, split by group. */
 
+import { groupBy } from '../ground/group-by.js'
 import type { PathOptions } from './patterns/path-patterns.js'
 import type { Rule } from './rule.js'
 import { RuleSet } from './rule-set.js'
@@ -29,12 +30,7 @@ export async function compileGroups(
   options: PathOptions,
   previous: RuleGroups,
 ): Promise<RuleGroups> {
-  const byGroup = new Map<string, Rule[]>()
-  for (const rule of rules) {
-    const members = byGroup.get(rule.group)
-    if (members === undefined) byGroup.set(rule.group, [rule])
-    else members.push(rule)
-  }
+  const byGroup = groupBy(rules, ({ group }) => group)
   const before = new Map(previous.groups.map((set) => [set.rules[0]?.group, set]))
   const unnamed = await RuleSet.compile(byGroup.get('') ?? [], options, previous.rules)
   const groups: RuleSet[] = []

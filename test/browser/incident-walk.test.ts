@@ -138,40 +138,53 @@ async function solveClient({ openDashboard, click, control, saysDone, step, undo
   assert.deepEqual(await statuses(1, '/login', GUESSER), [401])
 }
 
-async function solveUser({ page, openDashboard, click, control, saysDone, step, undo, limitOf }: Walk): Promise<void> {
-  assert.equal(await limitOf('/search', CUSTOMER), '60')
-  await step('raise the customer to twice the limit that it met', 2, async () => {
+/** Raises a limit from the first screen, and undoes that. */
+async function solveByRaise(
+  { page, openDashboard, click, control, saysDone, step, undo, limitOf }: Walk,
+  { what, of, saved, path, by, from, to }: Raise,
+): Promise<void> {
+  assert.equal(await limitOf(path, by), from)
+  await step(what, 2, async () => {
     await openDashboard()
-    await click(control('user:1007', /^Raise/))
+    await click(control(of, /^Raise/))
     await click(page.getByRole('button', { name: 'Save' }))
-    await saysDone('user:1007')
+    await saysDone(saved)
   })
-  assert.equal(await limitOf('/search', CUSTOMER), '120')
+  assert.equal(await limitOf(path, by), to)
   await undo()
-  assert.equal(await limitOf('/search', CUSTOMER), '60')
+  assert.equal(await limitOf(path, by), from)
 }
 
-async function solvePolicy({
-  page,
-  openDashboard,
-  click,
-  control,
-  saysDone,
-  step,
-  undo,
-  limitOf,
-}: Walk): Promise<void> {
-  assert.equal(await limitOf('/products/1', SHOPPER), '5')
-  await step('raise the rule that became too low', 2, async () => {
-    await openDashboard()
-    await click(control('Policy products', /^Raise/))
-    await click(page.getByRole('button', { name: 'Save' }))
-    await saysDone('products')
-  })
-  assert.equal(await limitOf('/products/1', SHOPPER), '10')
-  await undo()
-  assert.equal(await limitOf('/products/1', SHOPPER), '5')
+interface Raise {
+  readonly what: string
+  readonly of: string
+  readonly saved: string
+  readonly path: string
+  readonly by: typeof CUSTOMER
+  readonly from: string
+  readonly to: string
 }
+
+const RAISES: readonly Raise[] = [
+  {
+    what: 'raise the customer to twice the limit that it met',
+    of: 'user:1007',
+    saved: 'user:1007',
+    path: '/search',
+    by: CUSTOMER,
+    from: '60',
+    to: '120',
+  },
+  {
+    what: 'raise the rule that became too low',
+    of: 'Policy products',
+    saved: 'products',
+    path: '/products/1',
+    by: SHOPPER,
+    from: '5',
+    to: '10',
+  },
+]
 
 inChromium(() => {
   forEachDatabase((provider) => {
@@ -182,8 +195,7 @@ inChromium(() => {
           const walk = await startWalk(t, shop, viewport)
           await solveNetwork(walk, viewport, DENIED * (index + 1))
           await solveClient(walk)
-          await solveUser(walk)
-          await solvePolicy(walk)
+          for (const raise of RAISES) await solveByRaise(walk, raise)
           assert.deepEqual(walk.complaints, [])
         })
     })

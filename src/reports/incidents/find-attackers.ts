@@ -1,5 +1,6 @@
 /** The incidents of clients and of networks. Pure. */
-import { type FoundIncident, groupBy, networkFor, type RefusedRow } from './incident.js'
+import { groupBy } from '../../ground/group-by.js'
+import { type FoundIncident, networkFor, type RefusedRow } from './incident.js'
 import { type HourSpan, spansFrom } from './usual.js'
 
 /** A client in an hour in which it is heavy. */

@@ -110,15 +110,3 @@ export function earlierIds({ scope, policies, from }: Incident): string[] {
   const hour = Math.floor(Date.parse(from) / HOUR_MS)
   return policies.flatMap((policy) => [hour, hour - 1].map((each) => incidentId(`${POLICY_SCOPE}${policy}`, each)))
 }
-
-/** Groups rows by a name. */
-export function groupBy<Row, Name>(rows: readonly Row[], nameFor: (row: Row) => Name): Map<Name, Row[]> {
-  const groups = new Map<Name, Row[]>()
-  for (const row of rows) {
-    const name = nameFor(row)
-    const group = groups.get(name)
-    if (group === undefined) groups.set(name, [row])
-    else group.push(row)
-  }
-  return groups
-}

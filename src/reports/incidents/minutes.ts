@@ -1,8 +1,9 @@
 /** The times when incidents began and ended: to the minute within the last two hours, otherwise to the hour. */
+import { groupBy } from '../../ground/group-by.js'
 import { HOUR_MS, MINUTE_MS } from '../../ground/time/clock.js'
 import { HOUR_SPAN, KEPT_MINUTES } from '../../log/rollups/counting.js'
 import type { LogSnapshot } from '../report.js'
-import { type FoundIncident, groupBy, networkFor, type RefusedRow } from './incident.js'
+import { type FoundIncident, networkFor, type RefusedRow } from './incident.js'
 import { networkRange } from './read-attackers.js'
 import { readClients, readRefusals } from './refusal-sums.js'
 import type { HourSpan } from './usual.js'

@@ -1,11 +1,12 @@
 /** Reads what is heavy in an hour, and what every policy refused in it. Hours that are over are read once. */
+import { groupBy } from '../../ground/group-by.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
 import { HOUR_SPAN } from '../../log/rollups/counting.js'
 import { isClosed } from '../period.js'
 import type { LogSnapshot } from '../report.js'
 import type { HeavyHour } from './find-attackers.js'
 import type { PolicyTotal } from './find-policies.js'
-import { groupBy } from './incident.js'
+
 import { readHours } from './refusal-sums.js'
 import { HEAVY_CLIENT, isHeavy, median, usualHours } from './usual.js'
 import type { VersionedMemo } from './versioned-memo.js'

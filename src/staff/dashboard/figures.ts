@@ -58,7 +58,7 @@ export function figures(now: OutcomeCounts, { before, onlyBlocked, toggle }: Fig
   return [{ label: 'Requests', value: formatCount(all), share: '', change }, ...outcomes]
 }
 
-export function allOf(counts: OutcomeCounts): number {
+function allOf(counts: OutcomeCounts): number {
   return OUTCOMES.reduce((sum, [outcome]) => sum + counts[outcome], 0)
 }
 

@@ -1,17 +1,14 @@
 /** The clients that a text means, as the search and the page of a client take it. */
-import { splitKey } from '../../../clients/client.js'
+import { CLIENT_BEGINNING, splitKey } from '../../../clients/client.js'
 import { isNetwork } from '../../../clients/client-networks.js'
 import { type ClientDetail, clientDetail } from '../../../reports/client-detail.js'
 import { type FoundClient, findClients } from '../../../reports/find-clients.js'
 import type { ReportWindow } from '../../../reports/report-window.js'
 import type { PageRoutes } from '../page-routes.js'
 
-/** A client with its kind. */
-const SPELLED = /^(?:(?:ip|user|header|cookie|route|key):|all$)/
-
 /** Returns whether a text names a client by its kind; any other text may be an id, an address, or a word. */
 export function isSpelledClient(text: string): boolean {
-  return SPELLED.test(text)
+  return CLIENT_BEGINNING.test(text)
 }
 
 /** Returns whether nothing is known of a client: no request of the window, no override and no history of one. */
