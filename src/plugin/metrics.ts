@@ -1,5 +1,6 @@
 /** The readings of an app for its metrics. */
 
+import { setTimeout as delay } from 'node:timers/promises'
 import { SECOND_MS } from '../ground/time/clock.js'
 import type { ConditionReports } from '../http/rule-choice.js'
 import type { Limiter } from '../limiter/limiter.js'
@@ -22,20 +23,23 @@ interface ReadComponents {
 
 /** Adds the readings of an app to its metrics until the app closes. */
 export function openReadings(metrics: Metrics, settings: Settings, read: ReadComponents): Component {
-  return { close: metrics.join(createReadings(settings, read)) }
+  const count = settings.logEvents === false ? undefined : createIncidentCount(settings, read.incidents)
+  return {
+    start: () => count?.start(),
+    close: metrics.join(createReadings(settings, read, count)),
+  }
 }
 
 /** Creates the readings; those of events and of rules only where the app uses them. */
 function createReadings(
   settings: Settings,
-  { limiter, events, current, conditions, incidents }: ReadComponents,
+  { limiter, events, current, conditions }: ReadComponents,
+  count: IncidentCount | undefined,
 ): AppReadings {
   return {
     storeErrors: () => limiter.storeErrors,
     fallbackActive: () => Number(limiter.storeIsDown),
-    ...(settings.logEvents === false
-      ? {}
-      : { ...createEventReadings(events), ...createIncidentReading(settings, incidents) }),
+    ...(count === undefined ? {} : { ...createEventReadings(events), incidentsOpen: count.read }),
     ...(settings.useDynamicRules ? createRuleReadings(settings, current, conditions) : {}),
   }
 }
@@ -51,26 +55,36 @@ function createEventReadings(events: EventLogReadings): AppReadings {
 
 /** The time for which a number of incidents is reported: metrics may be collected by several servers, every second. */
 const RECOUNT_MS = 30 * SECOND_MS
+/** The longest that the start of an app waits for the first number. */
+const FIRST_COUNT_MS = SECOND_MS
 
-/** Creates the number of open incidents. Collecting metrics waits for nothing: it starts a count that is due. */
-function createIncidentReading({ clock }: Settings, incidents: ReadComponents['incidents']): AppReadings {
+/** The number of open incidents, counted beside the collection of metrics. */
+interface IncidentCount {
+  /** Counts for the first time, so that the first collection has the number. */
+  start(): Promise<void>
+  /** Returns the last number, without a wait, and starts a count that is due; undefined where it is not known. */
+  read(): number | undefined
+}
+
+function createIncidentCount({ clock }: Settings, incidents: ReadComponents['incidents']): IncidentCount {
   let open: number | undefined
   let countedMs = Number.NEGATIVE_INFINITY
+  let isCounting = false
   const count = async () => {
+    countedMs = clock.now()
+    isCounting = true
     try {
       open = (await incidents()).filter(({ state }) => state === 'open').length
     } catch {
       // The health check tells why the database does not answer.
       open = undefined
     }
+    isCounting = false
   }
   return {
-    incidentsOpen: () => {
-      const nowMs = clock.now()
-      if (Math.abs(nowMs - countedMs) >= RECOUNT_MS) {
-        countedMs = nowMs
-        void count()
-      }
+    start: () => Promise.race([count(), delay(FIRST_COUNT_MS, undefined, { ref: false })]),
+    read() {
+      if (!isCounting && Math.abs(clock.now() - countedMs) >= RECOUNT_MS) void count()
       return open
     },
   }

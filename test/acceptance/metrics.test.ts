@@ -7,8 +7,10 @@ import { MemoryStore, type RateLimitOptions, type Store } from '../../src/index.
 import { markIncident } from '../../src/rules/history/incident-changes.js'
 import { atEnd } from '../support/at-end.js'
 import { type AppOptions, okRoutes, openDatabase, startApp } from '../support/build-app.js'
+import { postgresqlMissing } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
 import { decisions, figuresIn, figuresOf } from '../support/exposition.js'
+import { openNamedPostgresql } from '../support/named-postgresql.js'
 import { runApps } from '../support/optional-peers.js'
 
 const WAIT = 'ratelimit_decision_duration_seconds'
@@ -225,23 +227,36 @@ test('without events and rules there are no figures of them', async (t) => {
   for (const name of [...EVENTS_SHOWN, ...RULES_SHOWN, INCIDENTS_SHOWN]) assert.ok(!names.includes(name), name)
 })
 
-test('open incidents are counted, and no longer when somebody has acted', async (t) => {
+test('the first collection after a start has the open incidents; one that somebody acts on is no longer counted', async (t) => {
   const database = await openDatabase(t, 'sqlite')
-  const { app, statuses, registry, clock } = await startMeasured(t, {
-    database,
-    plugin: { useDynamicRules: true, logEvents: true, middleware: { defaultRate: '1/h' } },
-  })
+  const plugin = { useDynamicRules: true, logEvents: true, middleware: { defaultRate: '1/h' } }
+  const { app, statuses, registry, clock } = await startMeasured(t, { database, plugin })
+  const counted = async (of: Registry) => (await figuresOf(of)).get(INCIDENTS_SHOWN)
+  assert.equal(await counted(registry), 0)
   await statuses(60, '/')
   await app.smartRateLimit.events.flush()
-  const isCounted = (count: number) => async () => (await figuresOf(registry)).get(INCIDENTS_SHOWN) === count
-  await eventually('the incident is counted', isCounted(1))
+  const second = await startMeasured(t, { database, plugin, clock })
+  assert.equal(await counted(second.registry), 1)
 
   const [incident] = await app.smartRateLimit.analytics.getIncidents()
   await markIncident(database.database, incident?.scope ?? '', true, clock.now())
   clock.advance(29_000)
-  assert.ok(await isCounted(1)())
+  assert.equal(await counted(second.registry), 1)
   clock.advance(1_000)
-  await eventually('it is counted again', isCounted(0))
+  for (const of of [registry, second.registry])
+    await eventually('it is counted again', async () => (await counted(of)) === 0)
+})
+
+test('neither a start nor a collection waits for incidents that are slow to count', {
+  skip: postgresqlMissing,
+}, async (t) => {
+  const { lock, url, schema } = await openNamedPostgresql(t)
+  const unlock = await lock('rate_limit_trend')
+  const { registry } = await startMeasured(t, { database: null, plugin: { database: url, schema, logEvents: true } })
+  assert.equal((await figuresOf(registry)).get(INCIDENTS_SHOWN), undefined)
+
+  await unlock()
+  await eventually('they are counted', async () => (await figuresOf(registry)).get(INCIDENTS_SHOWN) === 0)
 })
 
 test('nothing that a client writes is in a label', async (t) => {

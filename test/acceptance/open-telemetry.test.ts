@@ -13,7 +13,6 @@ import { Registry } from 'prom-client'
 import type { RateLimitOptions, Store } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
-import { eventually } from '../support/eventually.js'
 import { runApps } from '../support/optional-peers.js'
 
 test('decisions, their duration, the store, the events and the rules reach the exporter', async (t) => {
@@ -71,8 +70,7 @@ test('the names become those of Prometheus, with the units that these have', asy
   }
   const { statuses } = await startApp(t, { database, plugin })
   await statuses(2, '/')
-  // Incidents are counted once metrics have been collected.
-  await eventually('the incidents are counted', async () => (await collect()).length === 13)
+  assert.equal((await collect()).length, 13)
 
   // As the specification of OpenTelemetry has it (compatibility with Prometheus).
   const renamed = (await collect()).map(({ descriptor: { name, unit }, ...data }) => {

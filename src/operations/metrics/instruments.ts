@@ -126,7 +126,7 @@ export const READINGS = [
     unit: '{incident}',
     kind: 'gauge',
     combine: 'max',
-    help: 'Incidents that go on and about which nobody has done anything, counted at most half a minute ago.',
+    help: 'Incidents that go on and about which nobody has done anything, counted in the background.',
   },
 ] as const satisfies readonly ReadingInstrument[]
 
