@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HOUR_MS, MINUTE_MS } from '../../../src/ground/time/clock.js'
 import type { AlertSettingOptions } from '../../../src/operations/alerts/alert-settings.js'
+import { WEBHOOK_FORMATS } from '../../../src/operations/alerts/webhook-format.js'
 import { SHORT_TIMES, startAlerts } from '../../support/alerts.js'
 import { forEachDatabase } from '../../support/databases.js'
 import { logRows } from '../../support/log-events.js'
@@ -219,6 +220,35 @@ forEachDatabase((_provider, open) => {
     assert.equal(trigger.dedup_key, `fastify-smart-ratelimit/incident/${told[0].id}`)
     assert.equal(trigger.payload.custom_details.Client, 'user:7')
     assert.equal(events.filter(({ dedup_key }) => dedup_key === trigger.dedup_key).length, 2)
+  })
+
+  test('an incident that is over when it is first told is one message that says so, and leaves nothing open in PagerDuty', async (t) => {
+    const mailServer = await startMailServer(t)
+    const { refuse, send, clock } = await start(t)
+    await refuse('ip:203.0.113.7')
+    clock.advance(3 * HOUR_MS)
+    const mail = { ...MAIL, smtpUrl: mailServer.url }
+    for (const _run of [1, 2]) await send(mail)
+    const [{ raw = '' } = {}, ...more] = mailServer.mails
+    assert.deepEqual(more, [])
+    assert.equal(headerOf(raw, 'Subject'), '[fastify-smart-ratelimit] Incident over: 203.0.113.7')
+    assert.match(
+      partOf(raw, 'text/plain'),
+      /^60 requests were refused between .* UTC and .* UTC\. The incident is over\./,
+    )
+
+    for (const alertWebhookFormat of WEBHOOK_FORMATS) {
+      const receiver = await startWebhookReceiver(t)
+      const alertRoutingKey = alertWebhookFormat === 'pagerduty' ? 'k'.repeat(32) : undefined
+      const settings = { alertWebhook: receiver.url, alertWebhookFormat, alertRoutingKey }
+      for (const _run of [1, 2]) await send(settings)
+      const [{ body = '' } = {}, ...others] = receiver.posts
+      assert.deepEqual(others, [], alertWebhookFormat)
+      // Without a trigger PagerDuty has nothing to end, and pages nobody.
+      if (alertWebhookFormat === 'pagerduty') assert.equal(JSON.parse(body).event_action, 'resolve')
+      else if (alertWebhookFormat === 'json') assert.equal(JSON.parse(body).incident.state, 'over')
+      else assert.match(body, /Incident over: 203\.0\.113\.7.*The incident is over\./, alertWebhookFormat)
+    }
   })
 
   test('the result of the run is stored for the page of alerts, and a receiver that hangs is given up', async (t) => {
