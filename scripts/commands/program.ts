@@ -264,7 +264,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
   defineOnDatabase(program, 'prune-events', {
     summary: 'Delete old events',
     about: [
-      'Deletes the events that are older than --older-than-days, the oldest first and --batch-size at a time, so that a running server does not notice. When it is interrupted, what was deleted stays deleted. The event log is pruned by this and by the option `schedule` of servers alone: run it every day, unless they do.',
+      'Deletes the events that are older than --older-than-days, the oldest first and --batch-size at a time, so that a running server does not notice, and from the history who ignored incidents of that time. When it is interrupted, what was deleted stays deleted. The event log is pruned by this and by the option `schedule` of servers alone: run it every day, unless they do.',
     ],
     example: 'ratelimit prune-events --older-than-days 90',
   })

@@ -21,7 +21,7 @@ export interface RetentionOptions {
 
 /**
  * Deletes old events, the oldest first, a batch at a time, so that a live server is not slowed down; then the sums of
- * their hours. An interruption keeps finished batches.
+ * their hours, and what was decided about incidents of that time. An interruption keeps finished batches.
  *
  * @returns the number of deleted rows
  * @throws InvalidSettingError for a negative age or a batch size out of its range
@@ -68,6 +68,11 @@ export async function cleanupOldEvents(
     await database.execute(`DELETE FROM ${dialect.table(CLIENT_KEYS)} WHERE ${isForgotten}`, [
       Math.floor(cutoffMs / DAY_MS),
     ])
+    // Who ignored an incident tells of a client, and is of use while the log has the incident.
+    await database.execute(
+      `DELETE FROM ${dialect.table('rate_limit_change')} WHERE entity = 'incident' AND changed_at < ${dialect.fromMs('$1')}`,
+      [cutoffMs],
+    )
   }
   for (const hour of await markedHours(database)) {
     if ((hour + 1) * HOUR_MS <= cutoffMs && !signal?.aborted) await recountHour(database, hour, clock.now())
