@@ -47,13 +47,14 @@ export async function run(options: ExplainCommandOptions, context: CommandContex
 }
 
 function limitLines({ limits }: Explanation): string[] {
+  const hasGroups = limits.some(({ group }) => group !== '')
   return tableLines(
-    ['', 'used', 'left', 'rate', 'limit', 'why'],
-    limits.map((limit) => [limit.applies ? '*' : '', ...cells(limit)]),
+    ['', 'used', 'left', 'rate', ...(hasGroups ? ['group'] : []), 'limit', 'why'],
+    limits.map((limit) => [limit.applies ? '*' : '', ...cells(limit, hasGroups)]),
   )
 }
 
-function cells({ policy, rate, count, remaining, why }: ExplainedLimit): string[] {
+function cells({ policy, group, rate, count, remaining, why }: ExplainedLimit, hasGroups: boolean): string[] {
   const numbers = [count, remaining].map((number) => (number === null ? '' : formatCount(number)))
-  return [...numbers, rate ?? '', visible(policy), visible(why)]
+  return [...numbers, rate ?? '', ...(hasGroups ? [group] : []), visible(policy), visible(why)]
 }

@@ -3,7 +3,7 @@ import { InvalidSettingError } from '../../ground/errors.js'
 import type { Decision } from '../../limiter/algorithm.js'
 import { type Rate, toRateText } from '../../limiter/rate.js'
 import { asPeek } from '../ask.js'
-import { CheckedRequest } from '../checked-request.js'
+import { type AppliedLimit, CheckedRequest, type Limit } from '../checked-request.js'
 import type { ClientAddress } from '../client-address.js'
 import { after } from '../host-function.js'
 import type { HookDependencies } from '../on-request.js'
@@ -32,6 +32,8 @@ export interface ExplainedLimit {
    * a limit of the route (`route` without one).
    */
   readonly policy: string
+  /** The group of the rule; empty where it has none, and for what is no rule. */
+  readonly group: string
   /** The rate, such as `100/m`; null where there is none. */
   readonly rate: string | null
   readonly applies: boolean
@@ -44,9 +46,12 @@ export interface ExplainedLimit {
 
 /** The limits that a request meets. */
 export interface Explanation {
-  /** The policy that decides; null where none does: for skipped paths and requests, and routes that opted out. */
+  /**
+   * The policy that decides: of several that apply one that refuses, that with the longest wait, else the one with the
+   * smallest share left. Null where none decides: for skipped paths and requests, and routes that opted out.
+   */
   readonly decided_by: string | null
-  /** The limits, in the order in which they are tried. */
+  /** The limits, in the order in which they are tried; behind them the rules of each group, and the ceiling. */
   readonly limits: readonly ExplainedLimit[]
 }
 
@@ -67,7 +72,7 @@ interface Traced {
   readonly checked: CheckedRequest
   /** The decision of the limit that decides beside the ceiling. */
   readonly decision: Decision | undefined
-  readonly policy: string
+  readonly limit: Limit
   readonly ceiling: Decision | undefined
   /** The reason why no limit is asked; undefined where one is. */
   readonly skipped: string | undefined
@@ -137,14 +142,16 @@ async function trace(
 ): Promise<Traced> {
   let decision: Decision | undefined
   let ofCeiling: Decision | undefined
-  let policy: string | undefined
+  let limit: Limit | undefined
   const { ceiling } = hook
   const asking = asPeek(hook, (answer) => {
     decision = answer
-    policy = checked.limit.policyName
+    limit = checked.limit
   })
   const peeking: HookDependencies = {
     ...asking,
+    // All limits of a request are asked: each says what is left.
+    remembered: () => undefined,
     address: () => address,
     user: (checked) => noteUser(checked, user),
     ceiling: ceiling && {
@@ -169,7 +176,7 @@ async function trace(
   return {
     checked,
     decision,
-    policy: policy ?? checked.limit.policyName,
+    limit: limit ?? checked.limit,
     ceiling: ofCeiling,
     skipped: skipped ?? (isHostSkip ? 'The option "skip" exempts the request.' : undefined),
   }
@@ -182,16 +189,21 @@ function decidedBy({ checked, skipped }: Traced): string | null {
 }
 
 async function listLimits(dependencies: ExplainDependencies, traced: Traced): Promise<ExplainedLimit[]> {
-  const { checked, decision, policy, ceiling, skipped } = traced
-  const decider = checked.isExempt ? decidedBy(traced) : policy
+  const { checked, ceiling, skipped } = traced
   const reasons = await listReasons(dependencies, checked)
-  const limits = reasons.map(([name, rate, matches, why]): ExplainedLimit => {
-    if (skipped !== undefined) return withoutStanding(name, rate, false, skipped)
-    if (name !== decider) {
-      return withoutStanding(name, rate, false, matches ? `${JSON.stringify(decider)} decides before it.` : why)
+  const answers = new Map(answersOf(traced).map((answer) => [answer.limit.policyName, answer]))
+  const alone = checked.isExempt || checked.limit.isDenial ? decidedBy(traced) : undefined
+  const applies = (name: string) => answers.has(name) || name === alone
+  const deciders = new Map(reasons.flatMap(([name, , , , group = '']) => (applies(name) ? [[group, name]] : [])))
+  const limits = reasons.map(([name, rate, matches, why, group = '']): ExplainedLimit => {
+    if (skipped !== undefined) return withoutStanding(name, rate, false, skipped, group)
+    if (!applies(name)) {
+      return withoutStanding(name, rate, false, matches ? whyNotApplied(deciders.get(group), alone, group) : why, group)
     }
+    const answer = answers.get(name)
     // A request is not searched for the patterns of rules behind the one that decides: here its path may be too long.
-    return { ...withoutStanding(name, rate, true, matches ? why : RULE_MATCHES), ...standing(decision) }
+    const reason = (matches ? why : RULE_MATCHES) + (answer?.limit.block === false ? REFUSES_NOTHING : '')
+    return { ...withoutStanding(name, rate, true, reason, group), ...standing(answer?.decision) }
   })
   if (dependencies.ceiling === undefined) return limits
   const rate = toRateText(dependencies.ceiling)
@@ -202,8 +214,34 @@ async function listLimits(dependencies: ExplainDependencies, traced: Traced): Pr
   return [...limits, { ...withoutStanding('ceiling', rate, isAsked, why), ...(isAsked && standing(ceiling)) }]
 }
 
-function withoutStanding(policy: string, rate: string | null, applies: boolean, why: string): ExplainedLimit {
-  return { policy, rate, applies, why, count: null, remaining: null }
+type Answer = Pick<AppliedLimit, 'limit'> & { readonly decision: Decision | undefined }
+
+/** Returns the answers of the limits that apply, beside the ceiling; an exemption has none. */
+function answersOf({ checked, limit, decision }: Traced): readonly Answer[] {
+  if (checked.isExempt) return []
+  return checked.applied ?? [{ limit, decision }]
+}
+
+const REFUSES_NOTHING = ' It refuses nothing: "block" is false.'
+
+/**
+ * @param decider what applies of its group
+ * @param alone what decides without any group; undefined where nothing does
+ */
+function whyNotApplied(decider: string | undefined, alone: string | null | undefined, group: string): string {
+  const before = decider ?? alone
+  if (before === undefined) return 'The store cannot count its rate.'
+  return `${JSON.stringify(before)} decides before it${decider === undefined || group === '' ? '' : ' in the group'}.`
+}
+
+function withoutStanding(
+  policy: string,
+  rate: string | null,
+  applies: boolean,
+  why: string,
+  group = '',
+): ExplainedLimit {
+  return { policy, group, rate, applies, why, count: null, remaining: null }
 }
 
 function standing(decision: Decision | undefined): Pick<ExplainedLimit, 'count' | 'remaining'> {

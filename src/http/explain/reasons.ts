@@ -8,7 +8,7 @@ import type { RequestWork } from '../../rules/patterns/work.js'
 import type { Rule } from '../../rules/rule.js'
 import { appliesToMethod } from '../../rules/rule-set.js'
 import { isInForce } from '../../rules/validity.js'
-import type { CheckedRequest } from '../checked-request.js'
+import type { CheckedRequest, InForce } from '../checked-request.js'
 import { TOO_LONG_LIMIT } from '../checked-request.js'
 import type { RateFunction } from '../policy-limits.js'
 import type { PathPrefixes } from '../request-path.js'
@@ -31,7 +31,7 @@ const NO_ADDRESS = 'The address is not known, only its pseudonym.'
 const NONE_GIVEN = 'No address was given.'
 
 /** The reason why a limit applies or does not, before what decides first is taken into account. */
-export type Reason = readonly [policy: string, rate: string | null, matches: boolean, why: string]
+export type Reason = readonly [policy: string, rate: string | null, matches: boolean, why: string, group?: string]
 
 /**
  * Lists the limits but the ceiling, in the order of deciding, a slice at a time: there may be thousands of rules. All
@@ -39,7 +39,7 @@ export type Reason = readonly [policy: string, rate: string | null, matches: boo
  */
 export async function listReasons(dependencies: ReasonDependencies, checked: CheckedRequest): Promise<Reason[]> {
   const { address } = checked
-  const { rules } = checked.inForce
+  const { rules, groups } = checked.inForce
   const slices = new CooperativeYield()
   const unknown = hasAddress(checked) ? (address.plain === null ? NO_ADDRESS : undefined) : NONE_GIVEN
   const listed: Reason[] = []
@@ -58,12 +58,8 @@ export async function listReasons(dependencies: ReasonDependencies, checked: Che
       : 'The address is not on the allow list.'
     listed.push(['allow-list', null, isListed, unknown ?? why])
   }
-  const matching = rules.matching(checked.path, { work: 0 })
-  const work = { work: 0 }
-  for (const rule of rules.rules) {
-    listed.push(ruleReason(matching, checked, rule, work))
-    if (slices.over()) await slices.pause()
-  }
+  const work: ExplainWork = { patterns: { work: 0 }, conditions: { work: 0 } }
+  listed.push(...(await ruleReasons(rules, checked, work, slices)))
   // A path that is too long leaves open which rule matches.
   const isTooLong = checked.limit === TOO_LONG_LIMIT && checked.override !== null
   const tooLong: Reason = [
@@ -72,7 +68,30 @@ export async function listReasons(dependencies: ReasonDependencies, checked: Che
     true,
     `The path, the query or a header is too long for the patterns and conditions of rules${REFUSED}`,
   ]
-  return [...listed, ...(isTooLong ? [tooLong] : []), ...staticReasons(dependencies, checked)]
+  listed.push(...(isTooLong ? [tooLong] : []), ...staticReasons(dependencies, checked))
+  for (const group of groups) listed.push(...(await ruleReasons(group, checked, work, slices)))
+  return listed
+}
+
+interface ExplainWork {
+  readonly patterns: RequestWork
+  readonly conditions: RequestWork
+}
+
+/** Lists the rules of a group. */
+async function ruleReasons(
+  rules: InForce['rules'],
+  checked: CheckedRequest,
+  work: ExplainWork,
+  slices: CooperativeYield,
+): Promise<Reason[]> {
+  const matching = rules.matching(checked.path, work.patterns)
+  const listed: Reason[] = []
+  for (const rule of rules.rules) {
+    listed.push(ruleReason(matching, checked, rule, work.conditions))
+    if (slices.over()) await slices.pause()
+  }
+  return listed
 }
 
 function hasAddress({ address }: CheckedRequest): boolean {
@@ -113,7 +132,7 @@ type Matching = ReadonlySet<Rule> | null
 
 function ruleReason(matching: Matching, checked: CheckedRequest, rule: Rule, work: RequestWork): Reason {
   const why = whyNot(matching, checked, rule, work)
-  return [rule.name, toRateText(rule.policy), why === undefined, why ?? RULE_MATCHES]
+  return [rule.name, toRateText(rule.policy), why === undefined, why ?? RULE_MATCHES, rule.group]
 }
 
 function whyNot(matching: Matching, checked: CheckedRequest, rule: Rule, work: RequestWork): string | undefined {
@@ -140,6 +159,7 @@ function staticReasons({ prefixes, rateLimits, defaultRate }: ReasonDependencies
     })
   const rate = typeof defaultRate === 'string' ? defaultRate : null
   const isDefault = found === undefined
-  const why = isDefault ? 'No override, rule or prefix decides.' : `The prefix ${found} decides before it.`
+  const rules = checked.inForce.groups.length === 0 ? 'rule' : 'rule without a group'
+  const why = isDefault ? `No override, ${rules} or prefix decides.` : `The prefix ${found} decides before it.`
   return [...reasons, ['default', rate, isDefault, why]]
 }

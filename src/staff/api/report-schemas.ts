@@ -151,6 +151,7 @@ export const ExplanationSchema = Type.Object({
   decided_by: NullableText,
   limits: listOf({
     policy: Text,
+    group: Text,
     rate: NullableText,
     applies: Type.Boolean(),
     why: Text,

@@ -76,11 +76,13 @@ function limitsView(explanation: Explanation, hasAddress: boolean, rulePages: Ru
   return {
     answer: explanationSentence(explanation, hasAddress),
     hidden: hidden === 0 ? undefined : `${formatCount(hidden)} more limits do not apply, and are not listed.`,
+    has_groups: shown.some(({ group }) => group !== ''),
     has_standing: shown.some((limit) => standing(limit) !== ''),
     limits: shown.map((limit, index) => ({
       order: index + 1,
       policy: visible(limit.policy),
       href: rulePages.get(limit.policy),
+      group: limit.group,
       rate: limit.rate ?? '',
       applies: limit.applies,
       why: visible(limit.why),
@@ -95,8 +97,15 @@ function limitsView(explanation: Explanation, hasAddress: boolean, rulePages: Ru
  * @param hasAddress whether the client's address was given
  */
 export function explanationSentence(explanation: Explanation, hasAddress: boolean): string {
-  const sentence = decisionSentence(explanation)
+  const sentence = applyingSentence(explanation) + decisionSentence(explanation)
   return hasAddress ? sentence : `${sentence} No address was given: limits for addresses may decide otherwise.`
+}
+
+/** Names the limits that a request has to pass, where groups add to the one that there is. */
+function applyingSentence({ limits }: Explanation): string {
+  const applying = limits.filter(({ applies }) => applies)
+  if (!applying.some(({ group }) => group !== '')) return ''
+  return `The request has to pass ${applying.map(({ policy }) => visible(policy)).join(', ')}. `
 }
 
 function decisionSentence({ decided_by, limits }: Explanation): string {

@@ -91,6 +91,7 @@ forEachDatabase((_provider, open) => {
     const override = slow.limits.find(({ policy }) => policy === 'override')
     assert.deepEqual(override, {
       policy: 'override',
+      group: '',
       rate: '20/m',
       applies: true,
       why: 'An override sets the rate of ip:203.0.113.0/24.',
