@@ -101,6 +101,7 @@ export const ROWS: readonly [Row, ...Row[]] = [
   },
   withGroups('memory', { needs: 'sqlite' }),
   withGroups('PostgreSQL', { needs: 'postgresql' }),
+  withGroups('Redis', { needs: 'redis' }),
   withRules(1, REPEATING_PATHS, 'paths that repeat'),
   withRules(10_000, REPEATING_PATHS, 'paths that repeat'),
   withRules(1, [THINGS_PATH + NEW_ENDING], 'paths that never repeat'),
@@ -127,8 +128,8 @@ export function withRules(count: number, paths: readonly string[], text: string)
 }
 
 /** A row with a rule of each of three groups, all of which match: a request has three counters of its client. */
-export function withGroups(where: 'memory' | 'PostgreSQL', rest: Pick<Row, 'needs' | 'paths'>): Row {
-  const backend = where === 'memory' ? where : 'database'
+export function withGroups(where: 'memory' | 'PostgreSQL' | 'Redis', rest: Pick<Row, 'needs' | 'paths'>): Row {
+  const backend = where === 'PostgreSQL' ? 'database' : where === 'Redis' ? 'redis' : 'memory'
   const groups = ['', 'team', 'organisation']
   return ruled(`3 groups, ${where}`, backend, rest, () =>
     groups.map((group, index) => ({ ...ruleAt(0), pathPattern: '^/', name: `rule-${index}`, group })),
@@ -138,18 +139,24 @@ export function withGroups(where: 'memory' | 'PostgreSQL', rest: Pick<Row, 'need
 /** A row with rules that are read before the first request. */
 function ruled(
   what: string,
-  backend: 'memory' | 'database',
+  backend: 'memory' | 'database' | 'redis',
   rest: Pick<Row, 'needs' | 'paths'>,
   toRules: () => ReturnType<typeof ruleAt>[],
 ): Row {
   // A request that no rule matches is refused, and so counts as failed.
   const middleware = { backend, defaultRate: '0/m' } as const
-  const row = ours(what, (at) => ({ ...database(at), useDynamicRules: true, middleware }), rest)
+  const optionsAt: OptionsAt = (at) => ({
+    ...(backend === 'redis' && redis(at)),
+    ...database({ ...at, url: at.rules }),
+    useDynamicRules: true,
+    middleware,
+  })
+  const row = ours(what, optionsAt, rest)
   return {
     ...row,
-    async prepare({ url, name }) {
-      await migrate({ database: url, schema: name })
-      const client = createRateLimitClient({ database: url, schema: name })
+    async prepare({ rules, name }) {
+      await migrate({ database: rules, schema: name })
+      const client = createRateLimitClient({ database: rules, schema: name })
       await client.rateLimitRule.createMany({ data: toRules() })
       await client.$disconnect()
     },

@@ -18,8 +18,10 @@ export type Need = 'sqlite' | 'postgresql' | 'redis'
 
 /** A database of its own for one measurement. */
 export interface Backend {
-  /** The URL of the database; empty when none is needed. */
+  /** The URL of the database that is needed, which without a need is one of SQLite. */
   readonly url: string
+  /** The URL of a database for rules: that database, or one of SQLite beside a Redis. */
+  readonly rules: string
   /** The PostgreSQL schema and the prefix of keys: letters, digits and underscores. */
   readonly name: string
 }
@@ -38,8 +40,8 @@ export class Backends {
     const schema = pg.escapeIdentifier(name)
     try {
       if (needs === 'postgresql') await migrate({ database: POSTGRES_URL, schema: name })
-      const file = needs === 'sqlite' ? `file:${join(this.#folder, `${name}.db`)}` : ''
-      return await use({ name, url: needs === 'postgresql' ? POSTGRES_URL : needs === 'redis' ? REDIS_URL : file })
+      const rules = needs === 'postgresql' ? POSTGRES_URL : `file:${join(this.#folder, `${name}.db`)}`
+      return await use({ name, rules, url: needs === 'redis' ? REDIS_URL : rules })
     } finally {
       if (needs === 'postgresql')
         await withPostgres((client) => client.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`))
