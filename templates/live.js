@@ -1,5 +1,5 @@
 /*
- * Shows times in the reader's time zone, with UTC on hover, leads to the time that is dragged over in a chart, reads a chosen file into its field, and brings a page that follows up to date, without a flicker:
+ * Shows times in the reader's time zone, with UTC on hover, leads to the time that is dragged over in a chart, reads a chosen file into its field, leads to the search by a key, and brings a page that follows up to date, without a flicker:
  * it asks for the page again when there is a newer report, and changes what differs. What is focused, open, scrolled or
  * typed in stays. Only a page that is seen asks.
  */
@@ -182,6 +182,29 @@
   for (const left of ['pointerdown', 'focusin']) {
     document.addEventListener(left, ({ target }) => {
       for (const menu of openMenus()) if (!menu.contains(target)) menu.open = false
+    })
+  }
+
+  // Ctrl K leads to the search, on a Mac ⌘ K, since Ctrl K edits text there. Escape leads back.
+  const search = document.getElementById('shell-search')
+  if (search !== null) {
+    const isMac = /Mac|iPhone|iPad/.test(navigator.platform)
+    let before = document.body
+    search.setAttribute('aria-keyshortcuts', isMac ? 'Meta+K' : 'Control+K')
+    if (matchMedia('(pointer: fine)').matches) search.placeholder += isMac ? ' (⌘ K)' : ' (Ctrl K)'
+    document.addEventListener('keydown', (event) => {
+      const { key, altKey, shiftKey, ctrlKey, metaKey } = event
+      if (key === 'Escape' && document.activeElement === search) {
+        event.preventDefault()
+        search.value = search.defaultValue
+        search.blur()
+        before.focus()
+      } else if (key.toLowerCase() === 'k' && !altKey && !shiftKey && ctrlKey !== isMac && metaKey === isMac) {
+        event.preventDefault()
+        if (document.activeElement !== search) before = document.activeElement ?? document.body
+        search.focus()
+        search.select()
+      }
     })
   }
 

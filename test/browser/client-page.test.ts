@@ -27,7 +27,7 @@ async function start(t: TestContext) {
     page,
     /** Types into the search, which takes the keyboard alone. */
     async find(text: string) {
-      await page.getByLabel('Find a client').fill(text)
+      await page.getByLabel('Search everything').fill(text)
       await Promise.all([page.waitForURL(/client\.html/), page.keyboard.press('Enter')])
     },
   }

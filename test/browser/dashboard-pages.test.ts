@@ -515,8 +515,8 @@ inChromium(() => {
       await page.waitForURL((to) => to.searchParams.get('minutes') === '60')
     }
     assert.deepEqual([...new URL(page.url()).searchParams], kept)
-    await page.getByLabel('Find a client').fill('203.0.113.7')
-    await page.getByLabel('Find a client').press('Enter')
+    await page.getByLabel('Search everything').fill('203.0.113.7')
+    await page.getByLabel('Search everything').press('Enter')
     await page.getByRole('heading', { name: BAD_CLIENT }).waitFor()
     await page.getByRole('link', { name: 'Why?' }).first().click()
     await page.getByRole('button', { name: 'Explain' }).click()

@@ -74,6 +74,41 @@ async function walk(page: Page): Promise<{ readonly count: number; readonly visi
 }
 
 inChromium(() => {
+  test('Ctrl K leads to the search from every page, and Escape back to where the focus was', async (t) => {
+    const url = await start(t)
+    for (const viewport of [
+      { width: 1280, height: 900 },
+      { width: 390, height: 844 },
+    ]) {
+      const { page, complaints } = await openPage(t, { viewport })
+      const search = page.getByLabel('Search everything')
+      const hasFocus = `document.activeElement.id === 'shell-search'`
+      for (const path of PAGES) {
+        await page.goto(url(path))
+        await page.keyboard.press('Control+K')
+        assert.equal(await page.evaluate(hasFocus), true, path)
+        assert.equal(await search.getAttribute('placeholder'), 'Search (Ctrl K)')
+      }
+      await page.goto(url('events.html'))
+      const field = page.getByLabel('Client or network')
+      await field.fill('203.0.113.0/24')
+      await page.keyboard.press('Control+k')
+      await page.keyboard.type('login')
+      await page.keyboard.press('Control+k')
+      await page.keyboard.type('sign-in')
+      assert.equal(await search.inputValue(), 'sign-in')
+      await page.keyboard.press('Escape')
+      assert.equal(await search.inputValue(), '')
+      assert.equal(await page.evaluate('document.activeElement.id'), 'event-client')
+      assert.equal(await field.inputValue(), '203.0.113.0/24')
+      await page.keyboard.press('Control+k')
+      await page.keyboard.type('login')
+      await page.keyboard.press('Enter')
+      await page.waitForURL(/search\.html\?q=login/)
+      assert.deepEqual(complaints, [])
+    }
+  })
+
   test('Tab comes to every control of every page in order, each of which shows the focus, and is held by none', async (t) => {
     const url = await start(t)
     const { page } = await openPage(t)

@@ -117,7 +117,7 @@ inChromium(() => {
 
     await page.getByLabel('Why?').fill('scrapes the sea')
     await page.locator('[name="keep"]').selectOption('7 days')
-    await page.getByLabel('Find a client').focus()
+    await page.getByLabel('Search everything').focus()
     await client.rateLimitOverride.delete({ where: { id: other.id } })
     await logEvents(client, { ...OFFENDER, atMs: clock.now(), blocked: 993 })
     await later()
@@ -154,7 +154,7 @@ inChromium(() => {
     clock.advance(LATER_MS)
 
     await page.getByRole('group', { name: /^10 requests, 5 / }).waitFor()
-    assert.equal(await page.getByLabel('Find a client').isVisible(), false)
+    assert.equal(await page.getByLabel('Search everything').isVisible(), false)
     await page.getByRole('link', { name: 'Stop following' }).click()
     await follow.or(page.getByRole('link', { name: 'Follow live' })).waitFor()
   })
