@@ -41,6 +41,11 @@ export function storedSpellings(typed: string, privacy: AddressPrivacy | undefin
   return [...new Set([typed, normal, privacy?.toCounted(normal) ?? normal])]
 }
 
+/** Returns a client that an operator types, with `ip:` before a bare address, network or pseudonym. */
+export function namedClient(typed: string): string {
+  return normalClient(ADDRESS + typed) ?? typed
+}
+
 function normalClient(typed: string): string | undefined {
   try {
     return clientText(parseOverrideClient(typed))

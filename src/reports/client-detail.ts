@@ -1,3 +1,4 @@
+import { namedClient } from '../clients/client-networks.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import { MINUTE_MS } from '../ground/time/clock.js'
@@ -28,7 +29,7 @@ import {
 import { type ReportWindow, toWindow, type WindowOptions, windowDays } from './report-window.js'
 
 export interface ClientDetailOptions extends WindowOptions {
-  /** The client as `getTopClients` spells it, `ip:203.0.113.7`, `user:7`, or a network: `ip:203.0.113.0/24`. */
+  /** The client as `getTopClients` spells it, `ip:203.0.113.7`, `user:7`, or a network: `ip:203.0.113.0/24`; `ip:` may be left out. */
   readonly client: string
   /** The most events to list: a whole number, 1 or more; 50 unless given. */
   readonly recent?: number | undefined
@@ -91,7 +92,7 @@ export function clientDetail(
   }
   const window = toWindow(options, 7)
   validateAtLeastOne('recent', recent)
-  const spelled = storable(client, MAX_KEY_LENGTH)
+  const spelled = storable(namedClient(client), MAX_KEY_LENGTH)
   return async (snapshot) => {
     const stored = storable(toLogged(snapshot, spelled), MAX_KEY_LENGTH)
     // The empty client stands for all those that the log does not know.

@@ -148,6 +148,7 @@ const CASES: readonly Case[] = [
   ['GET', '/overrides/77', {}, 404],
   ['DELETE', '/overrides/77', { headers: { 'if-match': '"abc"' } }, 404],
   ['GET', '/history?source=raw', {}, 400, { source: /./ }],
+  ['GET', '/history?since=yesterday', {}, 400, { since: /is not a valid moment/ }],
   ['GET', `/history?actor=${NUL}`, {}, 400, { actor: /contains NUL/ }],
   ['POST', '/history/9007199254740993/revert', {}, 400, { id: /./ }],
   ['POST', '/import', { json: [] }, 400, { '': /must be object/ }],
@@ -246,7 +247,7 @@ const MADE_UP: readonly (readonly [path: string, list: string, position: readonl
   ['/events', 'events {}', [1e300, 1]],
   ['/events', 'events {}', [-1e15, 1]],
   ['/events', 'events {}', [1, -1e300]],
-  ['/history', 'history [null,null,null,null]', [1e300]],
+  ['/history', 'history [null,null,null,null,null,null]', [1e300]],
 ]
 /** Positions at the very ends of the lists. */
 const FARTHEST: typeof MADE_UP = [
@@ -254,7 +255,7 @@ const FARTHEST: typeof MADE_UP = [
   ['/overrides', 'overrides ', [Number.MIN_SAFE_INTEGER]],
   ['/events', 'events {}', [-210_000_000_000_000, 1]],
   ['/events', 'events {}', [8_640_000_000_000_000, Number.MAX_SAFE_INTEGER]],
-  ['/history', 'history [null,null,null,null]', [Number.MAX_SAFE_INTEGER]],
+  ['/history', 'history [null,null,null,null,null,null]', [Number.MAX_SAFE_INTEGER]],
 ]
 
 forEachDatabase((provider) => {
@@ -301,6 +302,7 @@ forEachDatabase((provider) => {
       `/overrides?cursor=${text}`,
       `/history?cursor=${ofHistory}`,
       `/history?entity=rule&cursor=${ofHistory}`,
+      `/history?entity=override&until=2027-01-31T12:00:00Z&cursor=${ofHistory}`,
       `/events?cursor=${ofHistory}`,
       ...MADE_UP.map(([path, list, position]) => `${path}?cursor=${toCursor(list, position)}`),
     ]) {

@@ -157,14 +157,23 @@ forEachDatabase((provider) => {
     await database.database.execute(
       `UPDATE ${database.database.dialect.table('rate_limit_override')} SET note = 'by SQL'`,
     )
-    const history = async (query: { source?: 'api' | 'sql'; actor?: string; name?: string }) =>
-      (await operator.GET('/history', { params: { query } })).data?.items ?? []
+    const history = async (query: {
+      source?: 'api' | 'sql'
+      actor?: string
+      name?: string
+      since?: string
+      until?: string
+    }) => (await operator.GET('/history', { params: { query } })).data?.items ?? []
     assert.deepEqual(
       (await history({ source: 'sql' })).map(({ actor, action }) => [actor, action]),
       [['', 'update']],
     )
     assert.equal((await history({ source: 'api', actor: 'operator', name: CLIENT })).length, 2)
     assert.deepEqual(await history({ actor: 'admin' }), [])
+    const { changedAt = '' } = (await history({ source: 'sql' }))[0] ?? {}
+    assert.ok((await history({ since: changedAt })).some(({ source }) => source === 'sql'))
+    const before = await history({ until: changedAt })
+    assert.deepEqual([before.length > 0, before.filter(({ source }) => source === 'sql')], [true, []])
 
     const [last] = await history({ source: 'api' })
     const revert = (id: number) => operator.POST('/history/{id}/revert', { params: { path: { id } } })

@@ -162,6 +162,7 @@ forEachDatabase((_provider, open) => {
       ],
     )
     assert.equal(found.requests, 0)
+    assert.deepEqual(await analytics.getClient({ client: '203.0.113.50' }), found)
     const both = await analytics.getClient({ client: 'ip:203.0.114.9|user:7' })
     assert.deepEqual(
       both.overrides.map(({ client }) => client),

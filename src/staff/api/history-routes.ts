@@ -7,6 +7,7 @@ import { type ApiContext, type ApiScope, answer, operation } from './api-scope.j
 import { PositionNumber, parseCursor } from './cursor.js'
 import { toPage } from './entry-pages.js'
 import { ChangeSchema, closed, DEFAULT_LIMIT, PAGE, pageSchema } from './entry-schemas.js'
+import { Moment, parseBound } from './moments.js'
 import { NotFoundError } from './problems.js'
 
 const Position = Type.Tuple([PositionNumber])
@@ -30,14 +31,17 @@ export function addHistoryRoutes(app: ApiScope, { internals, limits, write }: Ap
         entity: Type.Optional(Type.Enum([...CHANGE_ENTITIES])),
         source: Type.Optional(Type.Enum([...CHANGE_SOURCES], { description: 'Where the change came from.' })),
         actor: Type.Optional(Type.String({ maxLength: 200, description: 'Who made the change: the whole name.' })),
+        since: Moment('The beginning of the range, such as 2027-01-31T12:00:00Z.'),
+        until: Moment('The end of the range, which is not part of it.'),
       }),
       response: { 200: answer('A page of changes.', pageSchema(ChangeSchema)) },
     }),
-    async ({ query: { limit = DEFAULT_LIMIT, cursor, name, ...filter } }) => {
-      const list = `history ${JSON.stringify([name, filter.entity, filter.source, filter.actor])}`
+    async ({ query: { limit = DEFAULT_LIMIT, cursor, name, since, until, ...filter } }) => {
+      const period = { since: toDate(since), until: toDate(until) }
+      const list = `history ${JSON.stringify([name, filter.entity, filter.source, filter.actor, period.since, period.until])}`
       const [beforeId] = cursor === undefined ? [] : parseCursor(list, Position, cursor)
       const names = name === undefined ? name : storedSpellings(name, privacy)
-      const changes = await listChanges(database, names, { ...filter, limit: limit + 1, beforeId })
+      const changes = await listChanges(database, names, { ...filter, ...period, limit: limit + 1, beforeId })
       return toPage(list, changes, limit, ({ id }) => [id])
     },
   )
@@ -58,4 +62,9 @@ export function addHistoryRoutes(app: ApiScope, { internals, limits, write }: Ap
       reply.code(204)
     },
   )
+}
+
+function toDate(moment: string | undefined): Date | undefined {
+  const ms = parseBound(moment)
+  return ms === undefined ? undefined : new Date(ms)
 }

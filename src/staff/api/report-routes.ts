@@ -84,7 +84,7 @@ export function addReportRoutes(app: ApiScope, { internals, limits: { analytics 
   app.get(
     '/reports/client',
     report('getClient', 'Report on one client, over all rules', ClientSchema, {
-      client: Text('ip:203.0.113.7 or user:7.'),
+      client: Text('ip:203.0.113.7, ip:203.0.113.0/24 or user:7; ip: may be left out.'),
       ...windowParameters(7),
       recent: Recent,
     }),
