@@ -13,7 +13,7 @@ import { foundClients } from './client-views.js'
 import { eventRow } from './event-row.js'
 import { figures } from './figures.js'
 import { formatCount, formatTime, offeredWindows, toMoment, visible, windowName } from './format.js'
-import { clientFields, clientHref, dashboardHref, eventsHref, following, overridesHref } from './links.js'
+import { clientFields, clientHref, clientsHref, dashboardHref, eventsHref, following, overridesHref } from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
 import { firstWords } from './override-words.js'
 import type { ClientView } from './requested-view.js'
@@ -109,6 +109,7 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
       policies: policies(report, parts, ended),
       paths: paths(detail, window, onlyRefused),
       members: foundClients(report.members, window, back),
+      members_href: clientsHref(client, window, back),
       several: report.members.length > 0,
       events: recent_events.map((event) => eventRow(event, { window, back })),
       recent: latestTitle(recent_events.length, onlyRefused),

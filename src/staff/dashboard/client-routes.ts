@@ -25,8 +25,10 @@ import { SharedReports } from './shared-reports.js'
 
 /** The number of overrides in force that are compared with the time before them. */
 const MAX_EFFECTS = 3
-/** The number of clients of a network that are listed. */
-const MAX_LISTED = 20
+/** The number of clients of a network that are listed; the page of clients has all. */
+const MAX_LISTED = 10
+/** The number of latest requests; the page of events has all. */
+const LATEST = 20
 
 const MissingClientError = createError('FST_RATE_LIMIT_MISSING_CLIENT', 'missing ?client= parameter', 400)
 
@@ -39,7 +41,7 @@ export function registerClientRoutes({ app, internals, pages, read }: PageRoutes
   const isShortened = ({ client }: ClientDetail) => privacy?.isShortened(client) === true
 
   async function readClient(client: string, view: ClientView): Promise<ClientReport> {
-    const detail = await read(clientDetail({ client, ...view.window }, view.onlyRefused))
+    const detail = await read(clientDetail({ client, recent: LATEST, ...view.window }, view.onlyRefused))
     const members = isNetwork(detail.client) ? await readMembers(detail.client, view) : []
     // The standing of now is none of a range that has ended.
     const isOne = members.length === 0 && !isShortened(detail) && !hasEnded(view.window, clock.now())
