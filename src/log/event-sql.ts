@@ -18,9 +18,18 @@ export const POLICY = `CASE WHEN policy <> '' THEN policy WHEN rule_name <> '' T
  * @param rule an expression of its name
  */
 export function hasApplied(dialect: Dialect, rule: string): string {
-  const isEntry = (sign: '+' | '-') => dialect.contains(`':' || rules || ':'`, `':${sign}' || ${rule} || ':'`)
+  return isAmongRules(dialect, rule, ['+', '-'])
+}
+
+/** Returns the condition that a rule is one of several that applied, and refused. */
+export function hasRefused(dialect: Dialect, rule: string): string {
+  return isAmongRules(dialect, rule, ['-'])
+}
+
+function isAmongRules(dialect: Dialect, rule: string, signs: readonly ('+' | '-')[]): string {
+  const entries = signs.map((sign) => dialect.contains(`':' || rules || ':'`, `':${sign}' || ${rule} || ':'`))
   // No name is empty or has a colon: a text with one would be compared with several entries.
-  return `(rules <> '' AND (${isEntry('+')} OR ${isEntry('-')}) AND ${rule} <> '' AND NOT ${dialect.contains(rule, "':'")})`
+  return `(rules <> '' AND (${entries.join(' OR ')}) AND ${rule} <> '' AND NOT ${dialect.contains(rule, "':'")})`
 }
 
 /** The name of a rule in a row of `besideRows`, cut as columns of names are, and whether the rule refused. */

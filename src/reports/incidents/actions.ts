@@ -2,7 +2,7 @@
 import { overrideClientsFor } from '../../clients/client-networks.js'
 import { rememberClients } from '../../ground/remember.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
-import { POLICY } from '../../log/event-sql.js'
+import { hasRefused, POLICY } from '../../log/event-sql.js'
 import type { Change } from '../../rules/history/history.js'
 import { incidentName } from '../../rules/history/incident-changes.js'
 import { Parameters } from '../filter.js'
@@ -10,7 +10,7 @@ import { duringPeriod, REFUSED_EVENTS } from '../logged-events.js'
 import type { LogSnapshot } from '../report.js'
 import { type FoundIncident, subjectOf } from './incident.js'
 import type { IncidentTimes } from './minutes.js'
-import { policiesOf } from './paths.js'
+import { policiesOf, readRefusingBeside } from './paths.js'
 import { HEAVY_CLIENT, HEAVY_POLICY } from './usual.js'
 
 /** An incident whose refusals go on. */
@@ -39,7 +39,7 @@ export interface IncidentAction {
 
 /**
  * Reads what was done about incidents since they began, and not taken back: an override or a ban of their clients, an edit
- * of a policy, or that somebody ignores them.
+ * of a policy or of a rule that refused beside it, or that somebody ignores them.
  */
 export async function readActions(
   snapshot: LogSnapshot,
@@ -47,17 +47,24 @@ export async function readActions(
 ): Promise<ReadonlyMap<FoundIncident, IncidentAction>> {
   if (ongoing.length === 0) return new Map()
   const names = new Map(ongoing.map(({ found }) => [found, actedNames(found)]))
-  const changes = await readChanges(
-    snapshot,
-    [...names.values()],
-    Math.min(...ongoing.map(({ times }) => times.fromMs)),
-  )
+  const sinceMs = Math.min(...ongoing.map(({ times }) => times.fromMs))
+  const changes = await readChanges(snapshot, [...names.values()], sinceMs)
+  const edits = await readOtherEdits(snapshot, [...names.values()], sinceMs)
+  const beside =
+    edits.length === 0
+      ? undefined
+      : await readRefusingBeside(
+          snapshot,
+          ongoing.map(({ found }) => found),
+        )
   const actions = new Map<FoundIncident, IncidentAction>()
   for (const { found, times } of ongoing) {
     const about = names.get(found)
     const latest: IncidentAction[] = []
-    for (const change of changes) {
-      if (change.at < times.fromMs || !about?.[change.entity].includes(change.name)) continue
+    for (const change of [...changes, ...edits]) {
+      const isAbout = about?.[change.entity].includes(change.name)
+      const isBeside = change.entity === 'rule' && beside?.get(found)?.has(change.name)
+      if (change.at < times.fromMs || !(isAbout || isBeside)) continue
       if (change.entity === 'rule' && (await isCause(snapshot, found, change))) continue
       latest.push(...toAction(change))
     }
@@ -92,6 +99,23 @@ function readChanges({ query, dialect }: LogSnapshot, names: readonly ActedNames
   )
 }
 
+/** The most rules of other policies whose edits are looked at: the latest. */
+const MAX_OTHER_EDITS = 50
+
+/** Reads the last edit of each rule that is no policy of an incident, since a moment: it may have refused beside one. */
+function readOtherEdits({ query, dialect }: LogSnapshot, names: readonly ActedNames[], sinceMs: number) {
+  const table = dialect.table('rate_limit_change')
+  const policies = JSON.stringify([...new Set(names.flatMap(({ rule }) => rule))])
+  return query<LastChange>(
+    `SELECT entity, name, actor, after, ${dialect.toMs('changed_at')} AS at FROM ${table} WHERE id IN (
+       SELECT MAX(id) FROM ${table}
+       WHERE entity = 'rule' AND action <> 'create' AND NOT ${dialect.isOneOf('name', '$1', 'text')}
+         AND changed_at >= ${dialect.fromMs('$2')}
+       GROUP BY name ORDER BY MAX(id) DESC LIMIT ${MAX_OTHER_EDITS})`,
+    [policies, sinceMs],
+  )
+}
+
 /**
  * Returns whether an edit of a policy may have caused an incident: in its first hour, before it had refused as much as
  * makes an incident.
@@ -103,10 +127,11 @@ async function isCause(
 ): Promise<boolean> {
   if (at >= (from + 1) * HOUR_MS) return false
   const parameters = new Parameters()
+  const rule = parameters.add(name)
   const [before] = await query<{ refused: number }>(
     `SELECT COUNT(*) AS refused FROM ${dialect.table('rate_limit_event')}
      WHERE ${REFUSED_EVENTS.during} AND ${duringPeriod(dialect, { startMs: from * HOUR_MS, endMs: at }, parameters)}
-       AND ${POLICY} = ${parameters.add(name)}`,
+       AND (${POLICY} = ${rule} OR ${hasRefused(dialect, rule)})`,
     parameters.values,
   )
   return (before?.refused ?? 0) < (kind === 'policy' ? HEAVY_POLICY : HEAVY_CLIENT)

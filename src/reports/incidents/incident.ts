@@ -21,7 +21,7 @@ export interface Incident {
   /** The end of the refusals, as `from`; null while they go on. */
   readonly to: string | null
   readonly state: IncidentState
-  /** The policies that refused, the most refusals first. */
+  /** The policies that refused, the most refusals first: of several that refused a request, the one with the longest wait. */
   readonly policies: readonly string[]
   /**
    * The paths of its latest refusals, at most five, the most frequent first; empty where the log has no rows of them

@@ -1,5 +1,7 @@
-/** Reads the paths of incidents from the log. */
+/** Reads the paths of incidents from the log, and which rules refused beside the deciding ones. */
+import { groupBy } from '../../ground/group-by.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
+import { parseAppliedRules } from '../../log/applied-rules.js'
 import { CLIENT, POLICY } from '../../log/event-sql.js'
 import { busiest, NO_TRAFFIC } from '../breakdown.js'
 import { keysForClient } from '../client-search.js'
@@ -33,16 +35,12 @@ export async function readPaths(
     if (remembered !== undefined) paths.set(found, remembered)
   }
   const unknown = incidents.filter(({ found }) => !paths.has(found))
-  const others = await readOthers(
+  const refusals = await readLatest(
     snapshot,
     unknown.map(({ found }) => found),
   )
-  const rows = await readLatest(
-    snapshot,
-    unknown.flatMap(({ found }, index) => partsFor(snapshot, found, index, others)),
-  )
-  for (const [index, { found, isOver }] of unknown.entries()) {
-    const latest = rows.filter(({ incident }) => incident === index)
+  for (const { found, isOver } of unknown) {
+    const latest = refusals.get(found) ?? []
     const traffic = latest.map(({ path }) => ({ ...NO_TRAFFIC, total: 1, path }))
     const names = busiest(traffic, ({ path }) => path).map(({ name }) => name)
     paths.set(found, names.slice(0, MAX_PATHS))
@@ -51,14 +49,37 @@ export async function readPaths(
   return paths
 }
 
-async function readLatest({ query }: LogSnapshot, parts: readonly Part[]) {
-  const rows: { readonly incident: number; readonly path: string }[] = []
+/** Reads the rules that refused the latest requests of incidents, beside the policies that decided. */
+export async function readRefusingBeside(
+  snapshot: LogSnapshot,
+  incidents: readonly FoundIncident[],
+): Promise<ReadonlyMap<FoundIncident, ReadonlySet<string>>> {
+  const refusals = await readLatest(snapshot, incidents)
+  const namesOf = (rows: readonly LatestRefusal[]) =>
+    rows.flatMap(({ rules }) => parseAppliedRules(rules).flatMap(({ name, isRefused }) => (isRefused ? [name] : [])))
+  return new Map([...refusals].map(([found, rows]) => [found, new Set(namesOf(rows))]))
+}
+
+interface LatestRefusal {
+  readonly incident: number
+  readonly path: string
+  readonly rules: string
+}
+
+async function readLatest(
+  snapshot: LogSnapshot,
+  incidents: readonly FoundIncident[],
+): Promise<ReadonlyMap<FoundIncident, readonly LatestRefusal[]>> {
+  const others = await readOthers(snapshot, incidents)
+  const parts = incidents.flatMap((found, index) => partsFor(snapshot, found, index, others))
+  const rows: LatestRefusal[] = []
   for (let start = 0; start < parts.length; start += MAX_PARTS) {
     const parameters = new Parameters()
     const some = parts.slice(start, start + MAX_PARTS).map((part) => `SELECT * FROM (${part(parameters)}) AS latest`)
-    rows.push(...(await query<(typeof rows)[number]>(some.join(' UNION ALL '), parameters.values)))
+    rows.push(...(await snapshot.query<LatestRefusal>(some.join(' UNION ALL '), parameters.values)))
   }
-  return rows
+  const byIncident = groupBy(rows, ({ incident }) => incident)
+  return new Map(incidents.map((found, index) => [found, byIncident.get(index) ?? []]))
 }
 
 /** Reads the keys of the clients of incidents that do not tell them. */
@@ -75,7 +96,7 @@ function partsFor(snapshot: LogSnapshot, incident: FoundIncident, index: number,
   const table = dialect.table('rate_limit_event')
   const period = { startMs: from * HOUR_MS, endMs: to * HOUR_MS }
   const select = (where: string, limit: number) =>
-    `SELECT ${index} AS incident, path FROM ${table} WHERE ${where} ORDER BY "timestamp" DESC LIMIT ${limit}`
+    `SELECT ${index} AS incident, path, rules FROM ${table} WHERE ${where} ORDER BY "timestamp" DESC LIMIT ${limit}`
   if (kind === 'policy') {
     const policy = scope.slice(POLICY_SCOPE.length)
     return [
