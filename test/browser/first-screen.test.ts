@@ -114,7 +114,59 @@ inChromium(() => {
     await page.getByText('1 ignored').waitFor()
     assert.equal(await incidents.getByText('user:2').count(), 0)
   })
+
+  test('an incident that is open, acted on, over or ignored has no fault under axe-core, light and dark', async (t) => {
+    const { app, clock, origin } = await startWithStaff(
+      t,
+      'sqlite',
+      { isStaff: () => ({ actor: 'anna', role: 'admin' }) },
+      { useDynamicRules: true },
+    )
+    for (const [client, hoursAgo] of [
+      ['user:open', 0.1],
+      ['user:blocked', 0.1],
+      ['user:ignored', 0.1],
+      ['user:over', 3],
+    ] as const) {
+      const its = { key: client, client, blocked: 60, path: '/search', atMs: clock.now() - hoursAgo * HOUR_MS }
+      await logEvents(app.smartRateLimit.client, its)
+    }
+    const { page } = await openPage(t, { viewport: DESK })
+    await page.goto(origin + DASHBOARD)
+    const incidents = page.getByRole('region', { name: 'Incidents' }).getByRole('listitem')
+    await incidents
+      .filter({ hasText: 'user:blocked' })
+      .getByRole('button', { name: /^Block/ })
+      .click()
+    await page.getByRole('status').filter({ hasText: 'Denied until' }).waitFor()
+    await page.goto(origin + DASHBOARD)
+    await page.getByText('More about user:ignored').click()
+    await page.getByRole('button', { name: 'Ignore user:ignored' }).click()
+    await page.getByText('1 ignored').click()
+    await page.getByRole('button', { name: 'Watch again user:ignored' }).waitFor()
+    await incidents.filter({ hasText: 'user:blocked' }).getByText('An override of user:blocked was written').waitFor()
+    await page.getByText('More about user:open').click()
+    await proveAccessible(page)
+
+    const at = (hoursAgo: number) => `${new Date(clock.now() - hoursAgo * HOUR_MS).toISOString().slice(0, 16)}Z`
+    await page.goto(`${origin}${DASHBOARD}?since=${at(4)}&until=${at(2)}`)
+    await incidents.filter({ hasText: 'user:over' }).getByText('It is over.').waitFor()
+    await proveAccessible(page)
+  })
 })
+
+/** Proves that a page has no fault at both widths, light and dark. */
+async function proveAccessible(page: Page): Promise<void> {
+  for (const viewport of [DESK, PHONE.viewport]) {
+    await page.setViewportSize(viewport)
+    for (const colorScheme of ['light', 'dark'] as const) {
+      await page.emulateMedia({ colorScheme })
+      assert.deepEqual(await findFaults(page), [], `${viewport.width} ${colorScheme}`)
+    }
+    assert.ok((await widthOf(page)) <= viewport.width)
+  }
+  await page.setViewportSize(DESK)
+}
 
 function heightOf(page: Page): Promise<number> {
   return page.evaluate<number>('document.scrollingElement.scrollHeight')
