@@ -34,6 +34,11 @@ export interface Policy extends Window {
    * first one then. A check is allowed when every window allows it.
    */
   readonly windows?: readonly NamedWindow[]
+  /**
+   * Whether a refused check takes nothing, in fixed windows too; its `count` is then what stands, and its cost, at least 1.
+   * Such a policy lists its windows, also where it has one.
+   */
+  readonly reserves?: boolean
 }
 
 /** A policy with one window that is no calendar month. */
@@ -53,7 +58,13 @@ export function isPlain(policy: Policy): policy is PlainPolicy {
 
 /** Returns whether two policies decide alike. */
 export function samePolicy(a: Policy, b: Policy): boolean {
-  return a.limit === b.limit && samePeriods(a, b) && a.algorithm === b.algorithm && sameWindows(a, b)
+  return (
+    a.limit === b.limit &&
+    samePeriods(a, b) &&
+    a.algorithm === b.algorithm &&
+    sameWindows(a, b) &&
+    a.reserves === b.reserves
+  )
 }
 
 /** Returns whether two policies have windows of the same periods, in the same order. */
@@ -85,6 +96,11 @@ export interface Check {
    */
   readonly cost: number
   /**
+   * Whether the check takes its cost whatever the counter says, which is in debt then: above its limit. The decision is
+   * always `allowed`.
+   */
+  readonly charges?: boolean
+  /**
    * Identifies the permits that the check takes with `concurrency`, so that these can be given back and no others. An
    * integer, 0 to 2^53 - 1, that no other check with permits on the counter has.
    */
@@ -104,6 +120,12 @@ export interface Settlement extends Check {
   /** The decision on the check, where it is known. What the fallback decided is given back there, and not to the store. */
   readonly decision?: Decision
 }
+
+/**
+ * The most that a sliding window counts to within its period, and that is in use of a bucket: charges beyond it are lost.
+ * SQL and Lua calculate with it exactly.
+ */
+export const MAX_USED = 2 ** 33 - 1
 
 /** Returns how much has to be left for a check of this cost. */
 export function neededFor(cost: number): number {

@@ -1,11 +1,11 @@
-import { latestStartMs } from '../ground/time/clock.js'
-import { type Checked, neededFor, type Policy } from './algorithm.js'
+import { DAY_MS, latestStartMs } from '../ground/time/clock.js'
+import { type Checked, MAX_USED, neededFor, type Policy, type Window } from './algorithm.js'
 import { productQuotient, productRemainder } from './whole-numbers.js'
 
 /** The state that a store keeps per key. `used + fraction / periodMs` of the bucket is in use at `checkedMs`. */
 export interface BucketCounter {
   readonly periodMs: number
-  /** The limit at which the bucket drains: the one that admitted last. What is in use never exceeds it. */
+  /** The limit at which the bucket drains: the one that admitted last. What is in use exceeds it by charges only. */
   readonly drainLimit: number
   readonly used: number
   /** 0 to `periodMs` - 1. */
@@ -18,6 +18,23 @@ export interface BucketCounter {
 
 /** The most that a bucket counts to of the units that were taken: SQL and Lua calculate with it exactly. */
 export const TAKEN_MODULUS = 2 ** 46
+
+export function isBucket({ algorithm }: Policy): boolean {
+  return algorithm === 'token_bucket' || algorithm === 'leaky_bucket'
+}
+
+/** The time that a bucket may take to drain, beside one period. */
+export const LONGEST_DRAIN_MS = 3_650 * DAY_MS
+
+/** Returns the most that is in use of a bucket: charges beyond it are lost. */
+export function mostUsed({ limit, periodMs }: Window): number {
+  return Math.min(MAX_USED, drainingLimit(limit) * (Math.floor(LONGEST_DRAIN_MS / periodMs) + 1))
+}
+
+/** Returns the limit at which a bucket drains what was taken at a limit: of one of 0 only charges can take. */
+export function drainingLimit(limit: number): number {
+  return Math.max(1, limit)
+}
 
 /**
  * Checks a token bucket, or a leaky bucket, which decides alike: what is in the one is missing from the other.
@@ -34,31 +51,35 @@ export const TAKEN_MODULUS = 2 ** 46
  * twice the limit: a full bucket, and what returns meanwhile.
  *
  * Another limit applies at once to what is in use. The bucket drains at the limit that admitted last, or at a higher
- * one that was checked since, so that it is empty one period after its last use even when the limit was lowered.
+ * one that was checked since, so that it is empty one period after its last use even when the limit was lowered. Charges
+ * are admitted in any case; what they take above the limit drains over more periods.
  */
 export function checkBucket(
   counter: BucketCounter | undefined,
   policy: Policy,
   cost: number,
   nowMs: number,
+  charges = false,
 ): Checked<BucketCounter> {
   const { limit } = policy
   const drained = drainTo(counter, policy, nowMs)
   const inUse = drained.used + (drained.fraction > 0 ? 1 : 0)
   const needed = neededFor(cost)
-  const allowed = inUse + needed <= limit
+  const allowed = charges || inUse + needed <= limit
+  const used = allowed ? drained.used + cost : drained.used
   const after = {
     periodMs: drained.periodMs,
-    drainLimit: allowed && cost > 0 ? limit : Math.max(drained.drainLimit, limit),
-    used: allowed ? drained.used + cost : drained.used,
+    drainLimit: allowed && cost > 0 ? drainingLimit(limit) : Math.max(drained.drainLimit, limit),
+    used: charges && cost > 0 ? Math.min(used, mostUsed(policy)) : used,
     fraction: drained.fraction,
     checkedMs: drained.checkedMs,
     taken: allowed ? addTaken(drained.taken, cost) : drained.taken,
   }
   const aheadMs = after.checkedMs - nowMs
-  const resetMs = after.used + after.fraction === 0 ? 0 : aheadMs + msUntil(after, 0)
+  const resetMs = after.used + after.fraction === 0 ? 0 : emptyAtMs(after) - nowMs
   if (allowed) {
-    const [count, remaining] = [inUse + cost, limit - inUse - cost]
+    const count = inUse + after.used - drained.used
+    const remaining = Math.max(0, limit - count)
     return {
       counter: after,
       decision: { allowed, count, limit, remaining, resetMs, retryAfterMs: 0, taken: after.taken },
@@ -95,7 +116,7 @@ export function settleBucket(
   const { used, fraction, periodMs, drainLimit, taken } = counter
   const takenSince = (taken - mark + TAKEN_MODULUS) % TAKEN_MODULUS
   if (used - cost >= takenSince) return { used: used - cost, fraction }
-  const elapsedMs = Math.min(periodMs, Math.max(0, counter.checkedMs - checkedMs))
+  const elapsedMs = Math.max(0, counter.checkedMs - checkedMs)
   const drained = productQuotient(elapsedMs, limit, periodMs)
   if (limit !== drainLimit || drained >= cost) return { used, fraction }
   const part = fraction + productRemainder(elapsedMs, limit, periodMs)
@@ -117,12 +138,17 @@ function drainTo(counter: BucketCounter | undefined, { limit, periodMs }: Policy
   }
   if (nowMs <= counter.checkedMs) return counter
   const { drainLimit, taken } = counter
-  const elapsedMs = Math.min(nowMs - counter.checkedMs, periodMs)
+  const elapsedMs = nowMs - counter.checkedMs
   const fraction = counter.fraction - productRemainder(elapsedMs, drainLimit, periodMs)
   const used = counter.used - productQuotient(elapsedMs, drainLimit, periodMs) - (fraction < 0 ? 1 : 0)
   if (used < 0) return { periodMs, drainLimit, used: 0, fraction: 0, checkedMs: nowMs, taken }
   const kept = fraction < 0 ? fraction + periodMs : fraction
   return { periodMs, drainLimit, used, fraction: kept, checkedMs: nowMs, taken }
+}
+
+/** Returns when a bucket is empty. */
+export function emptyAtMs(counter: BucketCounter): number {
+  return counter.used + counter.fraction === 0 ? counter.checkedMs : counter.checkedMs + msUntil(counter, 0)
 }
 
 /** Returns the milliseconds until no more than `level` is in use. */

@@ -37,11 +37,19 @@ export function advanceFixedWindow(
  * Returns the decision on the check that brought a window to `count`.
  *
  * @param cost what that check added; no window admits a cost above the limit, and waiting does not help
+ * @param charges whether the check is admitted in any case
  */
-export function decideFixedWindow(policy: Policy, count: number, endMs: number, cost: number, nowMs: number): Decision {
+export function decideFixedWindow(
+  policy: Policy,
+  count: number,
+  endMs: number,
+  cost: number,
+  nowMs: number,
+  charges = false,
+): Decision {
   const { limit } = policy
   const needed = Math.max(1, cost)
-  const allowed = count - cost + needed <= limit
+  const allowed = charges || count - cost + needed <= limit
   const resetMs = Math.max(0, endMs - nowMs)
   return {
     allowed,
@@ -59,9 +67,10 @@ export function checkFixedWindow(
   policy: Policy,
   cost: number,
   nowMs: number,
+  charges?: boolean,
 ): Checked<FixedWindowCounter> {
   const counter = advanceFixedWindow(before, policy.periodMs, cost, nowMs)
-  return { counter, decision: decideFixedWindow(policy, counter.count, counter.endMs, cost, nowMs) }
+  return { counter, decision: decideFixedWindow(policy, counter.count, counter.endMs, cost, nowMs, charges) }
 }
 
 /**

@@ -128,6 +128,18 @@ export function toPolicy(algorithm: Algorithm, rate: Rate): Policy {
 }
 
 /**
+ * Returns the policy of a rate whose refused checks take nothing, in any algorithm.
+ *
+ * @throws InvalidRateError for a rate that the algorithm cannot count
+ */
+export function toReservingPolicy(algorithm: Algorithm, rate: Rate): Policy {
+  const policy = toPolicy(algorithm, rate)
+  const [, period = ''] = toRateText(policy).split('/')
+  const { limit, periodMs, windows = [{ limit, periodMs, period }] } = policy
+  return { ...policy, windows, reserves: true }
+}
+
+/**
  * Returns why an algorithm cannot count a rate: only fixed windows know months, and requests in progress have one window
  * and a limit of their own.
  */

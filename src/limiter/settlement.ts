@@ -1,14 +1,6 @@
 /** Settlements of checks: what stores get to give back. */
-import {
-  type Check,
-  type Decision,
-  isRate,
-  type Policy,
-  type Settlement,
-  type Window,
-  type WindowState,
-} from './algorithm.js'
-import { TAKEN_MODULUS } from './bucket.js'
+import { type Check, type Decision, isRate, type Settlement, type Window, type WindowState } from './algorithm.js'
+import { isBucket, TAKEN_MODULUS } from './bucket.js'
 import { startOfWindowTo } from './fixed-window.js'
 import { windowEndMs, windowStartMs } from './period.js'
 import { singlePolicies } from './windows.js'
@@ -32,6 +24,20 @@ export function toSettlement(check: Check, decision: Decision, nowMs: number): S
   return { ...check, marks, checkedMs: nowMs, decision }
 }
 
+/**
+ * Returns the settlement that gives back to the windows of a moment, whichever checks took it of them, and no more than they
+ * count. Buckets get it back while they drain at the limit of the policy.
+ */
+export function toRefund(check: Check, nowMs: number): Settlement {
+  const marks = singlePolicies(check.policy).map((window) => {
+    if (isBucket(window)) return NO_MARK
+    // A sliding window forgets a cell with the one after it.
+    const laterMs = window.algorithm === 'sliding_window' ? window.periodMs : 0
+    return forgottenMs(window, nowMs + 1) + laterMs
+  })
+  return { ...check, marks, checkedMs: nowMs }
+}
+
 /** Returns the decision that allowed a check as it is when the cost has been given back. */
 export function withoutCost(decision: Decision, cost: number): Decision {
   const { count, limit, remaining, windows } = decision
@@ -43,10 +49,6 @@ export function withoutCost(decision: Decision, cost: number): Decision {
       windows: windows.map((state) => ({ ...state, remaining: Math.min(state.limit, state.remaining + cost) })),
     }),
   }
-}
-
-function isBucket({ algorithm }: Policy): boolean {
-  return algorithm === 'token_bucket' || algorithm === 'leaky_bucket'
 }
 
 /**

@@ -1,5 +1,5 @@
 import { latestStartMs } from '../ground/time/clock.js'
-import { type Checked, neededFor, type Policy } from './algorithm.js'
+import { type Checked, MAX_USED, neededFor, type Policy } from './algorithm.js'
 import { windowStartMs } from './period.js'
 import { productQuotient, productQuotientUp } from './whole-numbers.js'
 
@@ -20,28 +20,30 @@ export interface SlidingWindowCounter {
  *
  * *Error*: the arithmetic has none; a check is allowed exactly when estimate + cost <= limit. Where the previous cell
  * was not used evenly the estimate is off by less than that cell's use: any span of one period admits less than twice
- * the limit, and an aligned one never more than the limit. Refused checks cost nothing.
+ * the limit, and an aligned one never more than the limit. Refused checks cost nothing, and charges are always allowed.
  */
 export function checkSlidingWindow(
   counter: SlidingWindowCounter | undefined,
   policy: Policy,
   cost: number,
   nowMs: number,
+  charges = false,
 ): Checked<SlidingWindowCounter> {
   const { limit, periodMs } = policy
   const { cellStartMs, checkedMs, previous, current } = slideTo(counter, periodMs, nowMs)
   const overlapMs = cellStartMs + periodMs - checkedMs
   const used = current + productQuotientUp(previous, overlapMs, periodMs)
   const needed = neededFor(cost)
-  const allowed = used + needed <= limit
-  const after = { periodMs, cellStartMs, checkedMs, previous, current: allowed ? current + cost : current }
+  const allowed = charges || used + needed <= limit
+  const taken = charges ? Math.min(cost, MAX_USED - current) : cost
+  const after = { periodMs, cellStartMs, checkedMs, previous, current: allowed ? current + taken : current }
   return {
     counter: after,
     decision: {
       allowed,
-      count: used + cost,
+      count: used + taken,
       limit,
-      remaining: Math.max(0, allowed ? limit - used - cost : limit - used),
+      remaining: Math.max(0, allowed ? limit - used - taken : limit - used),
       resetMs: Math.max(0, emptyAtMs(after) - nowMs),
       retryAfterMs: allowed ? 0 : needed > limit ? null : allowedAtMs(after, limit - needed) - nowMs,
     },

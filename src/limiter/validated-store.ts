@@ -1,6 +1,7 @@
 import { DAY_MS } from '../ground/time/clock.js'
 import type { Check, Decision, WindowState } from './algorithm.js'
 import type { Answers, BatchStore } from './batch-store.js'
+import { isBucket, LONGEST_DRAIN_MS } from './bucket.js'
 
 /** The time by which a counter may outlast its periods, where another process has a clock that is ahead. */
 const MAX_AHEAD_MS = DAY_MS
@@ -34,7 +35,10 @@ function validated(decisions: Answers, checks: readonly Check[]): Answers {
 function findProblem(decision: Decision | undefined, { policy }: Check): string | undefined {
   if (decision === null || typeof decision !== 'object') return `${String(decision)} in place of a decision`
   const { allowed, count, windows } = decision
-  const longestMs = 2 * Math.max(...(policy.windows ?? [policy]).map(({ periodMs }) => periodMs)) + MAX_AHEAD_MS
+  const periodMs = Math.max(...(policy.windows ?? [policy]).map((window) => window.periodMs))
+  // A bucket in debt takes longer.
+  const drainMs = isBucket(policy) ? LONGEST_DRAIN_MS : 0
+  const longestMs = 2 * periodMs + drainMs + MAX_AHEAD_MS
   if (typeof allowed !== 'boolean') return `allowed: ${String(allowed)}`
   if (!isWhole(count)) return `count: ${String(count)}`
   if ((windows?.length ?? 0) !== (policy.windows?.length ?? 0)) return 'not one state for each window'

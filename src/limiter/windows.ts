@@ -3,6 +3,7 @@ import {
   type Checked,
   type Decision,
   isPlain,
+  neededFor,
   type PlainPolicy,
   type Policy,
   type RateAlgorithm,
@@ -19,6 +20,7 @@ type CheckFunction<Counter> = (
   policy: Policy,
   cost: number,
   nowMs: number,
+  charges?: boolean,
 ) => Checked<Counter>
 
 /** The check of one window by an algorithm, and the numbers as which its counter is written. */
@@ -57,32 +59,56 @@ export const WINDOW_CHECKS: Readonly<Record<RateAlgorithm, CheckFunction<Windows
 
 /**
  * Creates the check of several windows from that of one: a check is allowed when every window allows it. A fixed window
- * counts it in any case; with the other algorithms one that any window refuses costs nothing in all of them.
+ * counts it in any case, unless the policy reserves; with the other algorithms one that any window refuses costs nothing in
+ * all of them. A charge costs in all of them.
  *
  * A window keeps its state as long as its period is among those of each check; other periods are forgotten.
  */
 function createWindowsCheck<Counter>(form: Form<Counter>): CheckFunction<WindowsCounter> {
-  function checkWindow(counter: WindowsCounter | undefined, window: Policy, cost: number, nowMs: number) {
+  function checkWindow(
+    counter: WindowsCounter | undefined,
+    window: Policy,
+    cost: number,
+    nowMs: number,
+    charges?: boolean,
+  ) {
     const numbers = findWindow(counter, window.periodMs)
-    return form.check(numbers === undefined ? undefined : form.read(numbers), window, cost, nowMs)
+    return form.check(numbers === undefined ? undefined : form.read(numbers), window, cost, nowMs, charges)
   }
 
-  return function checkWindows(counter, policy, cost, nowMs) {
+  /** Returns a window that refuses as it stands, and when it would allow the cost. */
+  function reserveNothing(
+    counter: WindowsCounter | undefined,
+    window: Policy,
+    cost: number,
+    nowMs: number,
+    { retryAfterMs }: Decision,
+  ): Checked<Counter> {
+    const standing = checkWindow(counter, window, 0, nowMs)
+    const count = standing.decision.count + neededFor(cost)
+    return { counter: standing.counter, decision: { ...standing.decision, allowed: false, count, retryAfterMs } }
+  }
+
+  return function checkWindows(counter, policy, cost, nowMs, charges) {
     const windows = singlePolicies(policy)
     const checked: Checked<Counter>[] = []
     let shown: Decision | undefined
     let shownPeriodMs = 0
     for (const window of windows) {
-      const one = checkWindow(counter, window, cost, nowMs)
+      const one = checkWindow(counter, window, cost, nowMs, charges)
       checked.push(one)
       if (shown !== undefined && !tellsMore(one.decision, window.periodMs, shown, shownPeriodMs)) continue
       shown = one.decision
       shownPeriodMs = window.periodMs
     }
     if (shown === undefined) throw new RangeError('a policy without windows')
-    if (!shown.allowed && !form.countsRefused) {
+    if (!shown.allowed && (policy.reserves || !form.countsRefused)) {
       for (const [index, window] of windows.entries()) {
-        if (checked[index]?.decision.allowed) checked[index] = checkWindow(counter, window, 0, nowMs)
+        const decision = checked[index]?.decision
+        if (decision === undefined) continue
+        if (decision.allowed) checked[index] = checkWindow(counter, window, 0, nowMs)
+        else if (policy.reserves) checked[index] = reserveNothing(counter, window, cost, nowMs, decision)
+        if (decision === shown) shown = checked[index]?.decision ?? shown
       }
     }
     const counters = checked.map((one, index) => form.write(one.counter, windows[index]?.periodMs ?? 0))

@@ -9,8 +9,8 @@ import {
   type Settlement,
 } from '../algorithm.js'
 import { type ConcurrencyCounter, checkConcurrency } from '../concurrency.js'
-import { parseRate, toPolicy } from '../rate.js'
-import { toSettlement } from '../settlement.js'
+import { parseRate, toPolicy, toReservingPolicy } from '../rate.js'
+import { toRefund, toSettlement } from '../settlement.js'
 import { MemoryStore } from '../stores/memory/memory-store.js'
 import type { Store } from '../stores/store.js'
 import { WINDOW_CHECKS, type WindowsCounter } from '../windows.js'
@@ -21,14 +21,14 @@ export function createReference(): (check: Check, nowMs: number) => Decision {
   const counters = new Map<string, WindowsCounter>()
   const inProgress = new Map<string, ConcurrencyCounter>()
   return (check, nowMs) => {
-    const { key, policy, cost } = check
+    const { key, policy, cost, charges } = check
     if (!isRate(policy)) {
       const { counter, decision } = checkConcurrency(inProgress.get(key), check, nowMs)
       inProgress.set(key, counter)
       return decision
     }
     const name = `${policy.algorithm} ${key}`
-    const { counter, decision } = WINDOW_CHECKS[policy.algorithm](counters.get(name), policy, cost, nowMs)
+    const { counter, decision } = WINDOW_CHECKS[policy.algorithm](counters.get(name), policy, cost, nowMs, charges)
     counters.set(name, counter)
     return decision
   }
@@ -115,11 +115,36 @@ async function compareTrace(store: Store, course: Course): Promise<void> {
   }
 }
 
+/** Compares a trace of requests and of what is given back of them. */
+export function settlesAsThePureFunctions(store: Store): Promise<void> {
+  return compareSettlements(store, { toPolicy, costs: 6, charged: () => 0 })
+}
+
+/**
+ * Compares a trace of reservations, of charges, which lead into debt now and then, and of what is given back: parts of them,
+ * and amounts that no check has taken.
+ */
+export function chargesAsThePureFunctions(store: Store): Promise<void> {
+  const charged = (random: () => number) => {
+    if (random() < 0.6) return 0
+    return Math.floor(random() * (random() < 0.05 ? 150 : 9))
+  }
+  return compareSettlements(store, { toPolicy: toReservingPolicy, costs: 6, charged })
+}
+
+interface SettlementCourse {
+  readonly toPolicy: typeof toPolicy
+  /** The highest cost of a check. */
+  readonly costs: number
+  /** Returns the cost of a charge; 0 for a check in its place. */
+  readonly charged: (random: () => number) => number
+}
+
 /**
  * Compares a trace of 200 batches and settlements with that of a store in memory, which uses the pure functions. The
  * counters have one window, or one and then several.
  */
-export async function settlesAsThePureFunctions(store: Store): Promise<void> {
+async function compareSettlements(store: Store, { toPolicy, costs, charged }: SettlementCourse): Promise<void> {
   if (store.settle === undefined) return
   const seed = Date.now() % 1_000_000
   const random = seededRandom(seed)
@@ -135,11 +160,13 @@ export async function settlesAsThePureFunctions(store: Store): Promise<void> {
   let nowMs = Date.parse('2028-02-29T23:50:00Z')
   for (let step = 0; step < 200; step++) {
     nowMs += random() < 0.03 ? upTo(6 * HOUR_MS) - 3 * HOUR_MS : upTo(9_000) - 1_000
-    const batch = counters.map(({ key, algorithm, rates }) => ({
-      key,
-      policy: toPolicy(algorithm, parseRate(rates[Math.floor((step / 40) % rates.length)] ?? '20/m')),
-      cost: upTo(6),
-    }))
+    const batch = counters.flatMap(({ key, algorithm, rates }): Check[] => {
+      const policy = toPolicy(algorithm, parseRate(rates[Math.floor((step / 40) % rates.length)] ?? '20/m'))
+      const [cost, amount] = [upTo(costs), charged(random)]
+      if (amount === 0) return [{ key, policy, cost }]
+      const charge = { key, policy, cost: amount, charges: true }
+      return [charge, { ...charge, cost }, { key, policy, cost }].slice(0, 1 + upTo(2))
+    })
     const expected = memory.check(batch, nowMs)
     assert.deepEqual(await checkAll(store, nowMs, ...batch), expected, `seed ${seed}, step ${step}`)
     for (const [index, decision] of expected.entries()) {
@@ -148,6 +175,7 @@ export async function settlesAsThePureFunctions(store: Store): Promise<void> {
       const settlement = toSettlement({ ...check, cost: upTo(check.cost) }, decision, nowMs)
       const marks = (settlement.marks ?? []).map((mark) => mark - upTo(2_000) * upTo(1) * upTo(1))
       taken.push({ ...settlement, marks })
+      if (check.charges) taken.push(toRefund({ ...check, cost: upTo(check.cost) }, nowMs - upTo(1) * upTo(60_000)))
     }
     const settled = taken.splice(upTo(taken.length), upTo(9))
     memory.settle(settled)

@@ -6,9 +6,11 @@
 import { type Algorithm, RATE_ALGORITHMS } from '../algorithm.js'
 import type { Store } from '../stores/store.js'
 import { ALGORITHM_CASES, FIXED_WINDOW_CASES, KEY_CASES } from './conformance-algorithms.js'
+import { CHARGE_CASES } from './conformance-charges.js'
 import type { PolicyFunction } from './conformance-checks.js'
 import { CONCURRENCY_CASES } from './conformance-concurrency.js'
 import {
+  chargesAsThePureFunctions,
   countsMonthsAsThePureFunctions,
   decidesAsThePureFunctions,
   decidesWindowsAsThePureFunctions,
@@ -49,9 +51,13 @@ function casesFor(algorithm: Algorithm): ConformanceCase[] {
 }
 
 export const storeConformance: readonly ConformanceCase[] = [
-  ...Object.entries({ ...KEY_CASES, ...FIXED_WINDOW_CASES, ...WINDOW_CASES, ...CONCURRENCY_CASES }).map(
-    ([name, proveWith]) => conformanceCase(name, proveWith),
-  ),
+  ...Object.entries({
+    ...KEY_CASES,
+    ...FIXED_WINDOW_CASES,
+    ...WINDOW_CASES,
+    ...CHARGE_CASES,
+    ...CONCURRENCY_CASES,
+  }).map(([name, proveWith]) => conformanceCase(name, proveWith)),
   ...RATE_ALGORITHMS.flatMap(casesFor),
   conformanceCase('decides as the pure functions do on a random trace', decidesAsThePureFunctions),
   conformanceCase(
@@ -60,4 +66,8 @@ export const storeConformance: readonly ConformanceCase[] = [
   ),
   conformanceCase('counts months as the pure functions do on a random trace', countsMonthsAsThePureFunctions),
   conformanceCase('settles as the pure functions do on a random trace', settlesAsThePureFunctions),
+  conformanceCase(
+    'reserves, charges and gives back as the pure functions do on a random trace',
+    chargesAsThePureFunctions,
+  ),
 ]

@@ -89,8 +89,19 @@ export function totalCost({ checks }: CheckGroup): number {
 /** The cost is above every limit; a higher one is refused as well, and this one is safe in calculations. */
 export const MAX_COST = 2_147_483_648
 
-export function samePeriod({ policy: a }: Check, { policy: b }: Check): boolean {
-  return samePeriods(a, b)
+/** Returns whether a check counts in any case: a charge, or one of a fixed window that does not reserve. */
+function countsAlways({ policy, charges }: Check): boolean {
+  return charges === true || (policy.algorithm === 'fixed_window' && policy.reserves !== true)
+}
+
+/** Returns whether one statement takes two checks on a counter of requests over time. */
+export function joinsRate(first: Check, next: Check): boolean {
+  const always = countsAlways(first)
+  if (always !== countsAlways(next)) return false
+  if (!always) return sameLimitAndCost(first, next)
+  // The limit of a bucket is the one at which it drains.
+  const { policy } = first
+  return policy.algorithm === 'fixed_window' ? samePeriods(policy, next.policy) : samePolicy(policy, next.policy)
 }
 
 export function sameLimitAndCost({ policy: a, cost }: Check, { policy: b, cost: nextCost }: Check): boolean {
@@ -99,9 +110,13 @@ export function sameLimitAndCost({ policy: a, cost }: Check, { policy: b, cost: 
 
 /**
  * Returns the parameters of a statement: how many checks ask for admission, the cost of each, and how many a new
- * counter admits. Checks of cost 0 ask for none.
+ * counter admits. Checks of cost 0 ask for none. Where all count in any case the numbers are -1, and the cost is that of all.
  */
-export function toAdmission({ first, checks }: CheckGroup) {
+export function toAdmission(group: CheckGroup) {
+  const { first, checks } = group
+  if (countsAlways(first)) {
+    return { checkCount: -1, cost: totalCost(group), admitted: -1 }
+  }
   const checkCount = first.cost === 0 ? 0 : checks.length
   const cost = Math.min(neededFor(first.cost), MAX_COST)
   return { checkCount, cost, admitted: Math.min(checkCount, Math.floor(leastLimit(first.policy) / cost)) }
@@ -112,14 +127,20 @@ export function toAdmission({ first, checks }: CheckGroup) {
  * statement and the algorithm decide alike.
  */
 export function replayChecks<Counter>(
-  check: (counter: Counter | undefined, policy: Check['policy'], cost: number, nowMs: number) => Checked<Counter>,
+  check: (
+    counter: Counter | undefined,
+    policy: Check['policy'],
+    cost: number,
+    nowMs: number,
+    charges?: boolean,
+  ) => Checked<Counter>,
   locked: Counter | undefined,
   { checks }: CheckGroup,
   nowMs: number,
 ): Decision[] {
   let counter = locked
-  return checks.map(({ policy, cost }) => {
-    const checked = check(counter, policy, cost, nowMs)
+  return checks.map(({ policy, cost, charges }) => {
+    const checked = check(counter, policy, cost, nowMs, charges)
     counter = checked.counter
     return checked.decision
   })

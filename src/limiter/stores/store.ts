@@ -8,6 +8,10 @@ import type { Check, Decision, Settlement } from '../algorithm.js'
  * *Windows*: a check whose policy lists `windows` is allowed when every window allows it. A fixed window counts it in any
  * case; with the other algorithms a check that one window refuses costs nothing in any. The decision has all `windows`. A
  * window keeps its state while its period is among those of each check, whatever other periods come and go.
+ * *Charges*: a check that `charges` takes its cost whatever the counter says, in every window, and its decision is allowed.
+ * Above the limit the counter is in debt, which ends with the window, or drains, also over more than one period.
+ * *Reservations*: where the policy `reserves`, a refused check takes nothing, in fixed windows too, and its `count` is what
+ * stands, and its cost, at least 1.
  * *Requests in progress*: a check of `concurrency` takes `cost` permits, by the identity `permit`, until these are given
  * back by `settle`, or one period has passed. `settle` frees no permits but those with that identity.
  * *Clock*: the time is passed in, is the same for a whole batch, and may be behind that of another process; a counter

@@ -71,6 +71,7 @@ const checks: fc.Arbitrary<Check> = fc.record({
     periodMs: fc.constantFrom(1_000, 60_000, 366 * DAY_MS),
   }),
   cost: fc.oneof(fc.constantFrom(0, 1, MAX_LIMIT), fc.nat(MAX_LIMIT)),
+  charges: fc.boolean(),
 })
 
 function proveStore(name: string, open: () => Promise<TestStore>): void {

@@ -190,44 +190,58 @@ CREATE INDEX "rate_limit_leaky_bucket_expires_at_idx" ON "rate_limit_leaky_bucke
 CREATE INDEX "rate_limit_concurrency_expires_at_idx" ON "rate_limit_concurrency"("expires_at");
 
 -- What follows advances counters that list their windows, by the rules of `limiter/`: from the stored numbers and the
--- asked ones, the number of checks, the cost of each, and the time, to the numbers to store. `windows-text.ts` has the
--- form. Stored numbers of another form, or too large to calculate with, which only other statements can have written, are
+-- asked ones, the cost of a check (of fixed windows that of all), and the time, to the numbers to store. The second asked
+-- number is that of the checks, -1 where they count in any case, with one cost. `windows-text.ts` has the form. Stored numbers of another form, or too large to calculate with, which only other statements can have written, are
 -- none: they would fail all other counters. So is a window that begins more than an hour and more than its period after
 -- now, as `latestStartMs` says.
 
-CREATE FUNCTION "rate_limit_fixed_windows"(stored BIGINT[], asked BIGINT[], checks BIGINT, cost BIGINT, now_ms BIGINT)
+CREATE FUNCTION "rate_limit_fixed_windows"(stored BIGINT[], asked BIGINT[], cost BIGINT, now_ms BIGINT)
 RETURNS BIGINT[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
-    was BIGINT[] := CASE WHEN cardinality(stored) % 3 = 2 AND 9007199254740991 >= ALL (stored) AND -9007199254740991 <= ALL (stored)
+    was BIGINT[] := CASE WHEN cardinality(stored) % 4 = 2 AND 9007199254740991 >= ALL (stored) AND -9007199254740991 <= ALL (stored)
         THEN stored END;
     became BIGINT[] := asked;
+    admitted BIGINT := asked[2];
+    each BIGINT := cost / greatest(1, asked[2]);
+    counted BIGINT := CASE WHEN admitted < 0 THEN cost ELSE 0 END;
     most BIGINT := 0;
     old INTEGER;
 BEGIN
-    FOR place IN 3 .. cardinality(became) BY 3 LOOP
+    FOR place IN 3 .. cardinality(became) BY 4 LOOP
         old := place;
         IF was[old] IS DISTINCT FROM became[place] THEN
-            old := (SELECT n FROM generate_series(3, cardinality(was), 3) AS n WHERE was[n] = became[place]);
+            old := (SELECT n FROM generate_series(3, cardinality(was), 4) AS n WHERE was[n] = became[place]);
         END IF;
+        became[place + 2] := counted;
         IF was[old + 1] BETWEEN became[place + 1] AND now_ms + greatest(3600000, became[place]) THEN
             became[place + 1] := was[old + 1];
             -- The largest safe integer: an overflow would fail the statement.
-            became[place + 2] := least(9007199254740991, was[old + 2] + cost);
+            became[place + 2] := least(9007199254740991, was[old + 2] + counted);
         END IF;
         most := greatest(most, became[place + 2]);
+        IF admitted > 0 THEN
+            admitted := least(admitted, greatest(0, (became[place + 3] - became[place + 2]) / each));
+        END IF;
     END LOOP;
+    IF admitted > 0 THEN
+        FOR place IN 3 .. cardinality(became) BY 4 LOOP
+            became[place + 2] := became[place + 2] + admitted * each;
+        END LOOP;
+        most := most + admitted * each;
+    END IF;
     became[1] := most;
+    became[2] := admitted;
     RETURN became;
 END
 $$;
 
-CREATE FUNCTION "rate_limit_sliding_windows"(stored BIGINT[], asked BIGINT[], checks BIGINT, cost BIGINT, now_ms BIGINT)
+CREATE FUNCTION "rate_limit_sliding_windows"(stored BIGINT[], asked BIGINT[], cost BIGINT, now_ms BIGINT)
 RETURNS BIGINT[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     was BIGINT[] := CASE WHEN cardinality(stored) % 6 = 2 AND 100000000000000 >= ALL (stored) AND -100000000000000 <= ALL (stored)
         THEN stored END;
     became BIGINT[] := asked;
-    admitted BIGINT := checks;
+    admitted BIGINT := asked[2];
     most BIGINT := 0;
     old INTEGER;
     period BIGINT;
@@ -254,11 +268,12 @@ BEGIN
         previous := became[place + 3];
         overlap := became[place + 1] + period - became[place + 2];
         rest := previous / 65536 * overlap % period * 65536 + previous % 65536 * overlap;
+        CONTINUE WHEN admitted <= 0;
         admitted := least(admitted, greatest(0, (became[place + 5] - became[place + 4]
             - previous / 65536 * overlap / period * 65536 - (rest + period - 1) / period) / cost));
     END LOOP;
     FOR place IN 3 .. cardinality(became) BY 6 LOOP
-        became[place + 4] := became[place + 4] + admitted * cost;
+        became[place + 4] := least(8589934591, became[place + 4] + abs(admitted) * cost);
         most := greatest(most, became[place + 4]);
     END LOOP;
     became[1] := most;
@@ -267,14 +282,14 @@ BEGIN
 END
 $$;
 
-CREATE FUNCTION "rate_limit_buckets"(stored BIGINT[], asked BIGINT[], checks BIGINT, cost BIGINT, now_ms BIGINT)
+CREATE FUNCTION "rate_limit_buckets"(stored BIGINT[], asked BIGINT[], cost BIGINT, now_ms BIGINT)
 RETURNS BIGINT[] LANGUAGE plpgsql IMMUTABLE AS $$
 DECLARE
     was BIGINT[] := CASE WHEN cardinality(stored) % 6 = 2 AND 100000000000000 >= ALL (stored) AND -100000000000000 <= ALL (stored)
         THEN stored END;
     became BIGINT[] := asked;
     limits BIGINT[] := became;
-    admitted BIGINT := checks;
+    admitted BIGINT := asked[2];
     most BIGINT := 0;
     old INTEGER;
     period BIGINT;
@@ -284,6 +299,7 @@ DECLARE
     used BIGINT;
     fraction BIGINT;
     taken BIGINT;
+    amount BIGINT;
 BEGIN
     FOR place IN 3 .. cardinality(became) BY 6 LOOP
         period := became[place];
@@ -295,11 +311,17 @@ BEGIN
         fraction := 0;
         taken := 0;
         IF was[old + 1] <= now_ms + greatest(3600000, period) THEN
-            elapsed := least(period, greatest(0, now_ms - was[old + 1]));
-            drain := was[old + 2];
+            elapsed := greatest(0, now_ms - was[old + 1]);
+            drain := least(2147483647, greatest(0, was[old + 2]));
+            used := was[old + 3];
+            IF elapsed >= period THEN
+                -- What is above the limit drains over several periods.
+                used := used - least(elapsed / period, used / greatest(1, drain) + 1) * drain;
+                elapsed := elapsed % period;
+            END IF;
             -- As in `productSql`.
             rest := drain / 65536 * elapsed % period * 65536 + drain % 65536 * elapsed;
-            used := was[old + 3] - drain / 65536 * elapsed / period * 65536 - rest / period;
+            used := used - drain / 65536 * elapsed / period * 65536 - rest / period;
             fraction := was[old + 4] - rest % period;
             IF fraction < 0 THEN
                 used := used - 1;
@@ -316,20 +338,35 @@ BEGIN
         became[place + 3] := used;
         became[place + 4] := fraction;
         became[place + 5] := taken;
+        CONTINUE WHEN admitted <= 0;
         admitted := least(admitted, greatest(0, (limits[place + 2] - used - least(1, fraction)) / cost));
     END LOOP;
+    amount := abs(admitted) * cost;
     FOR place IN 3 .. cardinality(became) BY 6 LOOP
-        IF admitted > 0 OR became[place + 2] < limits[place + 2] THEN
-            became[place + 2] := limits[place + 2];
+        drain := limits[place + 2];
+        used := became[place + 3] + amount;
+        IF amount > 0 OR became[place + 2] < drain THEN
+            became[place + 2] := drain;
         END IF;
-        became[place + 3] := became[place + 3] + admitted * cost;
-        became[place + 5] := (became[place + 5] + admitted * cost) % 70368744177664;
+        IF admitted < 0 AND amount > 0 THEN
+            -- As in `mostUsed`.
+            used := least(used, 8589934591, drain * least(used / drain + 1, 315360000000 / became[place] + 1));
+        END IF;
+        became[place + 3] := used;
+        became[place + 5] := (became[place + 5] + amount) % 70368744177664;
         most := greatest(most, became[place + 3]);
     END LOOP;
     became[1] := most;
     became[2] := admitted;
     RETURN became;
 END
+$$;
+
+-- The moment until which the buckets of a counter last.
+CREATE FUNCTION "rate_limit_buckets_last"(stored BIGINT[]) RETURNS BIGINT LANGUAGE sql IMMUTABLE AS $$
+    SELECT max(stored[place + 1] + greatest(stored[place],
+        ceil((stored[place + 3] * stored[place]::numeric + stored[place + 4]) / greatest(1, stored[place + 2]))))::bigint
+    FROM generate_series(3, cardinality(stored), 6) AS place
 $$;
 
 -- What follows gives back, by the rules of `settleWindows`: from the stored numbers and those of `settledNumbers`, five for
@@ -341,7 +378,7 @@ DECLARE
     became BIGINT[] := stored;
     most BIGINT := 0;
 BEGIN
-    FOR place IN 3 .. cardinality(became) BY 3 LOOP
+    FOR place IN 3 .. cardinality(became) BY 4 LOOP
         FOR mark IN 3 .. cardinality(settled) BY 5 LOOP
             IF became[place] = settled[mark - 1] AND became[place + 1] = settled[mark] THEN
                 became[place + 2] := greatest(0, became[place + 2] - settled[mark - 2]);
@@ -408,9 +445,11 @@ BEGIN
             END IF;
             CONTINUE WHEN became[place + 2] IS DISTINCT FROM settled[mark + 2];
             -- As in `productSql`.
-            elapsed := least(period, greatest(0, became[place + 1] - settled[mark + 1]));
+            elapsed := greatest(0, became[place + 1] - settled[mark + 1]);
+            drained := least(elapsed / period, settled[mark - 2] / greatest(1, settled[mark + 2]) + 1) * settled[mark + 2];
+            elapsed := elapsed % period;
             rest := settled[mark + 2] / 65536 * elapsed % period * 65536 + settled[mark + 2] % 65536 * elapsed;
-            drained := settled[mark + 2] / 65536 * elapsed / period * 65536 + rest / period;
+            drained := drained + settled[mark + 2] / 65536 * elapsed / period * 65536 + rest / period;
             CONTINUE WHEN drained >= settled[mark - 2];
             fraction := became[place + 4] + rest % period;
             used := used + drained + CASE WHEN fraction < period THEN 0 ELSE 1 END;

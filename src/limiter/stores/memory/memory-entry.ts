@@ -38,12 +38,12 @@ export interface MemoryCounter {
   readonly algorithm: RateAlgorithm
   /** The time at which the client's usage is 0. */
   readonly resetAtMs: number
-  /** Whether the client's last check was refused. */
+  /** Whether the client's last check was refused, or left nothing as a charge. */
   readonly blocks: boolean
   /** The counter of another algorithm under the same key. */
   next: MemoryCounter | undefined
   /** Decides, and notes the outcome. */
-  check(policy: Policy, cost: number, nowMs: number): Decision
+  check(policy: Policy, cost: number, nowMs: number, charges?: boolean): Decision
   settle(settlement: Settlement): void
   windows(): WindowsCounter
 }
@@ -89,13 +89,13 @@ class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
     return this.endMs
   }
 
-  check(policy: Policy, cost: number, nowMs: number): Decision {
+  check(policy: Policy, cost: number, nowMs: number, charges?: boolean): Decision {
     // Within its window it is advanced in place.
     const leftMs = this.endMs - nowMs
     if (leftMs > 0 && leftMs <= this.lengthMs && this.lengthMs === policy.periodMs) this.count += cost
     else this.#replace(advanceFixedWindow(this, policy.periodMs, cost, nowMs))
-    const decision = decideFixedWindow(policy, this.count, this.endMs, cost, nowMs)
-    this.blocks = !decision.allowed
+    const decision = decideFixedWindow(policy, this.count, this.endMs, cost, nowMs, charges)
+    this.blocks = charges ? decision.remaining === 0 : !decision.allowed
     return decision
   }
 
@@ -138,15 +138,15 @@ class SlidingWindowEntry implements MemoryCounter, SlidingWindowCounter {
     return this.form
   }
 
-  check(policy: Policy, cost: number, nowMs: number): Decision {
-    const { counter, decision } = checkSlidingWindow(this, policy, cost, nowMs)
+  check(policy: Policy, cost: number, nowMs: number, charges?: boolean): Decision {
+    const { counter, decision } = checkSlidingWindow(this, policy, cost, nowMs, charges)
     this.periodMs = counter.periodMs
     this.cellStartMs = counter.cellStartMs
     this.checkedMs = counter.checkedMs
     this.previous = counter.previous
     this.current = counter.current
     this.resetAtMs = nowMs + decision.resetMs
-    this.blocks = !decision.allowed
+    this.blocks = charges ? decision.remaining === 0 : !decision.allowed
     return decision
   }
 
@@ -182,8 +182,8 @@ class BucketEntry implements MemoryCounter, BucketCounter {
     return this.form
   }
 
-  check(policy: Policy, cost: number, nowMs: number): Decision {
-    const { counter, decision } = checkBucket(this, policy, cost, nowMs)
+  check(policy: Policy, cost: number, nowMs: number, charges?: boolean): Decision {
+    const { counter, decision } = checkBucket(this, policy, cost, nowMs, charges)
     this.periodMs = counter.periodMs
     this.drainLimit = counter.drainLimit
     this.used = counter.used
@@ -191,7 +191,7 @@ class BucketEntry implements MemoryCounter, BucketCounter {
     this.checkedMs = counter.checkedMs
     this.taken = counter.taken
     this.resetAtMs = nowMs + decision.resetMs
-    this.blocks = !decision.allowed
+    this.blocks = charges ? decision.remaining === 0 : !decision.allowed
     return decision
   }
 
@@ -222,11 +222,11 @@ class WindowsEntry implements MemoryCounter {
     return `several:${this.algorithm}`
   }
 
-  check(policy: Policy, cost: number, nowMs: number): Decision {
-    const { counter, decision } = WINDOW_CHECKS[this.algorithm](this.#windows, policy, cost, nowMs)
+  check(policy: Policy, cost: number, nowMs: number, charges?: boolean): Decision {
+    const { counter, decision } = WINDOW_CHECKS[this.algorithm](this.#windows, policy, cost, nowMs, charges)
     this.#windows = counter
     this.resetAtMs = nowMs + longestResetMs(decision)
-    this.blocks = !decision.allowed
+    this.blocks = charges ? decision.remaining === 0 : !decision.allowed
     return decision
   }
 

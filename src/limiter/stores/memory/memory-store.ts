@@ -52,10 +52,10 @@ export class MemoryStore implements Store {
 
   /** Decides one check without a batch. */
   checkOne(check: Check, nowMs: number): Decision {
-    const { key, policy, cost } = check
+    const { key, policy, cost, charges } = check
     const counter = this.#counters.get(key)
     if (counter?.form !== policy.algorithm || policy.windows !== undefined) return this.#checkOther(check, nowMs)
-    return counter.check(policy, cost, nowMs)
+    return counter.check(policy, cost, nowMs, charges)
   }
 
   /** Decides one check where its key has a counter already. */
@@ -92,10 +92,10 @@ export class MemoryStore implements Store {
 
   /** Decides a check that is not for the first counter of its key, or for several windows. */
   #checkOther(check: Check, nowMs: number): Decision {
-    const { key, policy, cost } = check
+    const { key, policy, cost, charges } = check
     if (!isRate(policy)) return this.#permits.check(check, nowMs)
     const entry = this.#counters.get(key) ?? this.#create(key, policy, nowMs)
-    return this.#counterBeside(entry, key, policy).check(policy, cost, nowMs)
+    return this.#counterBeside(entry, key, policy).check(policy, cost, nowMs, charges)
   }
 
   #create(key: string, policy: RatePolicy, nowMs: number): MemoryCounter {

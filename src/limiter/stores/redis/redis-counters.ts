@@ -8,15 +8,7 @@ import { windowStartMs } from '../../period.js'
 import { settledNumbers } from '../../settlement.js'
 import { checkSlidingWindow } from '../../sliding-window.js'
 import { readBucket, readFixedWindow, readSlidingWindow, WINDOW_CHECKS, type WindowNumbers } from '../../windows.js'
-import {
-  type CheckGroup,
-  type Joins,
-  replayChecks,
-  sameLimitAndCost,
-  samePeriod,
-  toAdmission,
-  totalCost,
-} from '../groups.js'
+import { type CheckGroup, type Joins, joinsRate, replayChecks, sameLimitAndCost, toAdmission } from '../groups.js'
 import { readNumbers, splitNumbers } from '../numbers-text.js'
 
 /** The script's input for one counter. */
@@ -36,29 +28,26 @@ export interface RedisCounter {
   settle(key: string, settlement: Settlement): ScriptCall
 }
 
-interface RedisDefinition<Counter> extends Pick<RedisCounter, 'letter' | 'joins'> {
+interface RedisDefinition<Counter> extends Pick<RedisCounter, 'letter'> {
   readonly algorithm: RateAlgorithm
-  readonly check: (counter: Counter | undefined, policy: Policy, cost: number, nowMs: number) => Checked<Counter>
+  readonly check: (
+    counter: Counter | undefined,
+    policy: Policy,
+    cost: number,
+    nowMs: number,
+    charges?: boolean,
+  ) => Checked<Counter>
   readonly read: (numbers: WindowNumbers) => Counter
   /** The number of numbers that a window has. */
   readonly size: number
-  readonly toAdmission: (group: CheckGroup) => { readonly cost: number; readonly checkCount: number }
 }
 
-function defineRedisCounter<Counter>({
-  algorithm,
-  letter,
-  joins,
-  check,
-  read,
-  size,
-  toAdmission,
-}: RedisDefinition<Counter>): RedisCounter {
+function defineRedisCounter<Counter>({ algorithm, letter, check, read, size }: RedisDefinition<Counter>): RedisCounter {
   // A batch has counters with mostly the same windows.
   let [listed, listedMs, list]: [unknown, number, string] = [undefined, 0, '']
   return {
     letter,
-    joins,
+    joins: joinsRate,
     call(key, group, nowMs) {
       const { periodMs, limit, windows } = group.first.policy
       const { cost, checkCount } = toAdmission(group)
@@ -104,36 +93,23 @@ function listWindows(windows: readonly NamedWindow[], nowMs: number): string {
 }
 
 function bucketCounter(algorithm: RateAlgorithm, letter: string): RedisCounter {
-  return defineRedisCounter({
-    algorithm,
-    letter,
-    joins: sameLimitAndCost,
-    check: checkBucket,
-    read: readBucket,
-    size: 6,
-    toAdmission,
-  })
+  return defineRedisCounter({ algorithm, letter, check: checkBucket, read: readBucket, size: 6 })
 }
 
 export const REDIS_COUNTERS: Readonly<Record<Algorithm, RedisCounter>> = {
   fixed_window: defineRedisCounter({
     algorithm: 'fixed_window',
     letter: 'f',
-    joins: samePeriod,
     check: checkFixedWindow,
     read: readFixedWindow,
     size: 3,
-    // Refused checks count too, so that only the sum of their costs matters.
-    toAdmission: (group) => ({ cost: totalCost(group), checkCount: 1 }),
   }),
   sliding_window: defineRedisCounter({
     algorithm: 'sliding_window',
     letter: 's',
-    joins: sameLimitAndCost,
     check: checkSlidingWindow,
     read: readSlidingWindow,
     size: 5,
-    toAdmission,
   }),
   token_bucket: bucketCounter('token_bucket', 't'),
   leaky_bucket: bucketCounter('leaky_bucket', 'l'),

@@ -1,12 +1,13 @@
 import { latestStartMs } from '../../../ground/time/clock.js'
-import { TAKEN_MODULUS } from '../../bucket.js'
+import { MAX_USED } from '../../algorithm.js'
+import { LONGEST_DRAIN_MS, TAKEN_MODULUS } from '../../bucket.js'
 
 /**
  * The script advances counters, each by a group of checks of one limit and cost, by the rules of `limiter/`. It returns
  * each counter as it was stored before (nothing for a new one), from which the pure algorithm decides the group.
  *
  * `KEYS`: the counters. `ARGV`: now; then for each counter one text with the algorithm's letter, the period, the limit,
- * the cost, and the number of checks. It mostly equals that of the previous counter, and is then not parsed again. A
+ * the cost, and the number of checks, -1 where the cost is taken in any case. It mostly equals that of the previous counter, and is then not parsed again. A
  * capital letter settles the counter instead; the numbers of `settledNumbers` follow. `w` before the letter is for several windows: the cost and the number of checks
  * follow, then each window's period, start and limit. `c` has the period, the limit, the cost, and the identity of each
  * check's permits, and is answered by how many are taken; `C` has the cost and the identity of what is given back.
@@ -27,7 +28,7 @@ import { TAKEN_MODULUS } from '../../bucket.js'
 export const SCRIPT = `
 local GRACE_MS = 10000
 local call, match, format, floor, fmod = redis.call, string.match, string.format, math.floor, math.fmod
-local byte, gmatch, gsub, sub, max, min = string.byte, string.gmatch, string.gsub, string.sub, math.max, math.min
+local byte, gmatch, gsub, sub, max, min, abs = string.byte, string.gmatch, string.gsub, string.sub, math.max, math.min, math.abs
 local LIST = byte('w')
 local now = tonumber(ARGV[1])
 
@@ -71,6 +72,7 @@ local function product(factor, other, period)
 end
 
 local function admitted(in_use, limit, cost, checks)
+  if checks < 0 then return checks end
   local room = limit - in_use
   if checks == 0 or cost > room then return 0 end
   return min(checks, (room - fmod(room, cost)) / cost)
@@ -103,7 +105,7 @@ end
 
 local function sliding_window(key, stored, period, limit, cost, checks)
   local cell, checked, previous, current, in_use = slide(period, numbers_for(stored, period))
-  current = current + admitted(in_use, limit, cost, checks) * cost
+  current = min(${MAX_USED}, current + abs(admitted(in_use, limit, cost, checks)) * cost)
   store(key, cell + 2 * period, format('%.0f %.0f %.0f %.0f %.0f', period, cell, checked, previous, current))
 end
 
@@ -114,8 +116,11 @@ local function drained(period, limit, checked, drain, used, fraction, taken)
     checked, drain, used, fraction, taken = now, limit, 0, 0, 0
   end
   if now > checked then
-    local wholes, part = product(drain, min(now - checked, period), period)
-    checked, used, fraction = now, used - wholes, fraction - part
+    -- What is above the limit drains over several periods.
+    local rest = fmod(now - checked, period)
+    local wholes, part = product(drain, rest, period)
+    used, fraction = used - (now - checked - rest) / period * drain - wholes, fraction - part
+    checked = now
     if fraction < 0 then
       used, fraction = used - 1, fraction + period
     end
@@ -126,12 +131,24 @@ local function drained(period, limit, checked, drain, used, fraction, taken)
   return checked, drain, used, fraction, taken, used + (fraction > 0 and 1 or 0)
 end
 
+-- Returns the limit at which a bucket drains, what is in use, and what has been taken in all, after so many checks.
+local function take(period, limit, drain, used, taken, granted, cost)
+  local amount = abs(granted) * cost
+  if amount == 0 then return max(drain, limit), used, taken end
+  taken, drain, used = fmod(taken + amount, ${TAKEN_MODULUS}), max(1, limit), used + amount
+  if granted < 0 then used = min(used, ${MAX_USED}, drain * (floor(${LONGEST_DRAIN_MS} / period) + 1)) end
+  return drain, used, taken
+end
+
+local function bucket_lasts(period, checked, drain, used)
+  return checked + max(period, used * period / max(1, drain))
+end
+
 local function bucket(key, stored, period, limit, cost, checks)
   local checked, drain, used, fraction, taken, in_use = drained(period, limit, numbers_for(stored, period))
-  local granted = admitted(in_use, limit, cost, checks) * cost
-  drain = granted > 0 and limit or max(drain, limit)
-  used, taken = used + granted, fmod(taken + granted, ${TAKEN_MODULUS})
-  store(key, checked + period, format('%.0f %.0f %.0f %.0f %.0f %.0f', period, checked, drain, used, fraction, taken))
+  local granted = admitted(in_use, limit, cost, checks)
+  drain, used, taken = take(period, limit, drain, used, taken, granted, cost)
+  store(key, bucket_lasts(period, checked, drain, used), format('%.0f %.0f %.0f %.0f %.0f %.0f', period, checked, drain, used, fraction, taken))
 end
 
 -- Returns the window of this period as it is stored, where there are several, or false.
@@ -144,15 +161,15 @@ local function find_window(stored, period)
 end
 
 local function fixed_windows(key, was, task)
-  local keeps_ttl, cost = was.listed, task.cost
+  local keeps_ttl, granted, cost = was.listed, task.checks, task.cost
   for index, window in ipairs(task.windows) do
     local start = was[2 * index - 1]
-    if start == window.text or start and goes_on(tonumber(start), window.start, window.period) then
-      was[2 * index] = was[2 * index] + cost
-    else
-      was[2 * index - 1], was[2 * index], keeps_ttl = window.text, cost, false
+    if start ~= window.text and not (start and goes_on(tonumber(start), window.start, window.period)) then
+      was[2 * index - 1], was[2 * index], keeps_ttl = window.text, 0, false
     end
+    granted = admitted(was[2 * index], window.limit, cost, granted)
   end
+  for index = 2, 2 * #task.windows, 2 do was[index] = was[index] + abs(granted) * cost end
   local text = format(task.form, unpack(was))
   if keeps_ttl then
     call('SET', key, text, 'KEEPTTL')
@@ -184,7 +201,7 @@ local function sliding_windows(key, was, task)
     granted = admitted(in_use, window.limit, cost, granted)
     expires = max(expires, cell + 2 * period)
   end
-  for last = 4, #numbers, 4 do numbers[last] = numbers[last] + granted * cost end
+  for last = 4, #numbers, 4 do numbers[last] = min(${MAX_USED}, numbers[last] + abs(granted) * cost) end
   store(key, expires, format(task.form, unpack(numbers)))
 end
 
@@ -196,13 +213,12 @@ local function buckets(key, was, task)
     numbers[first], numbers[first + 1], numbers[first + 2], numbers[first + 3] = checked, drain, used, fraction
     numbers[first + 4] = taken
     granted = admitted(in_use, window.limit, cost, granted)
-    expires = max(expires, checked + period)
   end
   for index, window in ipairs(task.windows) do
-    local drain = 5 * index - 3
-    if granted > 0 or numbers[drain] < window.limit then numbers[drain] = window.limit end
-    numbers[drain + 1] = numbers[drain + 1] + granted * cost
-    numbers[drain + 3] = fmod(numbers[drain + 3] + granted * cost, ${TAKEN_MODULUS})
+    local period, first = window.period, 5 * index - 4
+    local drain, used, taken = take(period, window.limit, numbers[first + 1], numbers[first + 2], numbers[first + 4], granted, cost)
+    numbers[first + 1], numbers[first + 2], numbers[first + 4] = drain, used, taken
+    expires = max(expires, bucket_lasts(period, numbers[first], drain, used))
   end
   store(key, expires, format(task.form, unpack(numbers)))
 end
@@ -265,7 +281,10 @@ local function settle_bucket(stored, cost, mark, was_checked, limit)
   if used - cost >= since then
     used = used - cost
   else
-    local wholes, part = product(limit, min(period, max(0, checked - was_checked)), period)
+    local elapsed = max(0, checked - was_checked)
+    local rest = fmod(elapsed, period)
+    local wholes, part = product(limit, rest, period)
+    wholes = wholes + (elapsed - rest) / period * limit
     if drain ~= limit or wholes >= cost then return end
     used, fraction = used - cost + wholes, fraction + part
     if fraction >= period then

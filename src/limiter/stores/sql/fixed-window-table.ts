@@ -5,7 +5,7 @@ import { isPlain } from '../../algorithm.js'
 import { decideFixedWindow } from '../../fixed-window.js'
 import { windowEndMs, windowStartMs } from '../../period.js'
 import { WINDOW_CHECKS, writeFixedWindow } from '../../windows.js'
-import { samePeriod, totalCost } from '../groups.js'
+import { joinsRate, toAdmission, totalCost } from '../groups.js'
 import {
   type AdvanceStatement,
   advanceGroups,
@@ -44,7 +44,7 @@ export function fixedWindowTable(dialect: Dialect): CounterTable {
   const [plainSql, settleSql] = [makePlainSql(dialect), settlementSql(dialect, NAME, windows)]
   return {
     name: NAME,
-    joins: samePeriod,
+    joins: joinsRate,
     async advance(database, groups, nowMs, decisions) {
       const sorted = [...groups].sort(byKey)
       const several = sorted.filter(([, { first }]) => !isPlain(first.policy))
@@ -124,9 +124,9 @@ function createPlainStatement(sql: string): AdvanceStatement<FixedWindowRow> {
     },
     answer({ count, endMs }, group, nowMs) {
       let counted = count - totalCost(group)
-      return group.checks.map(({ policy, cost }) => {
+      return group.checks.map(({ policy, cost, charges }) => {
         counted += cost
-        return decideFixedWindow(policy, counted, endMs, cost, nowMs)
+        return decideFixedWindow(policy, counted, endMs, cost, nowMs, charges)
       })
     },
   }
@@ -145,18 +145,20 @@ function windowsSql(dialect: Dialect): WindowsSql {
     }),
     stored(row) {
       const [start, end] = [dialect.toMs(`${row}.window_start`), dialect.toMs(`${row}.window_end`)]
-      return `COALESCE(${row}.windows, ${dialect.list(['0', '0', `(${end} - ${start})`, start, `${row}.count`])})`
+      return `COALESCE(${row}.windows, ${dialect.list(['0', '0', `(${end} - ${start})`, start, `${row}.count`, '0'])})`
     },
     settled: (list) => `CASE WHEN settled.windows IS NOT NULL THEN ${list} END`,
-    checks: '1, excluded.count',
+    cost: 'excluded.count',
     use: 'count',
     expiry: 'window_end',
-    toAdmission: (group) => ({ checkCount: 1, admitted: 1, cost: totalCost(group) }),
     open({ periodMs }, count, nowMs) {
       const startMs = windowStartMs(periodMs, nowMs)
       return [writeFixedWindow({ startMs, count }, periodMs), windowEndMs(periodMs, startMs)]
     },
-    toInput: (group, nowMs, { periodMs }, expiresMs) => [totalCost(group), windowStartMs(periodMs, nowMs), expiresMs],
+    toInput(group, nowMs, { periodMs }, expiresMs) {
+      const { admitted, cost } = toAdmission(group)
+      return [Math.abs(admitted) * cost, windowStartMs(periodMs, nowMs), expiresMs]
+    },
   }
 }
 

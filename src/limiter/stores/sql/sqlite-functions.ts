@@ -1,9 +1,10 @@
 /** The functions that statements of this store call in SQLite. PostgreSQL has them in `migration.sql`. */
 import type { SqliteFunctions } from '../../../database/dialect.js'
 import type { Policy } from '../../algorithm.js'
+import { emptyAtMs } from '../../bucket.js'
 import { windowEndMs } from '../../period.js'
 import { SETTLED_SIZE } from '../../settlement.js'
-import { settleWindows, WINDOW_CHECKS, type WindowsCounter } from '../../windows.js'
+import { readBucket, settleWindows, WINDOW_CHECKS, type WindowsCounter } from '../../windows.js'
 import { readNumbers, splitNumbers } from '../numbers-text.js'
 import { formatWindows, parseWindows, WINDOW_LAYOUTS, type WindowLayout } from './windows-text.js'
 
@@ -14,32 +15,39 @@ export const SQLITE_FUNCTIONS: SqliteFunctions = {
       database.function(name, createAdvance(layout))
       database.function(layout.settle, createSettle(layout))
     }
+    database.function('rate_limit_buckets_last', bucketsLast)
   },
 }
 
 /**
- * Creates the function that advances a counter: from its stored text, the text of a new counter, the number of checks, the
- * cost of each, and the time it returns the text to store.
+ * Creates the function that advances a counter: from its stored text, the text of a new counter, the cost of a check (of
+ * fixed windows that of all), and the time it returns the text to store.
  */
 function createAdvance(layout: WindowLayout) {
   const check = WINDOW_CHECKS[layout.algorithm]
   let parsed = ''
   let policy = parsePolicy(layout, parsed)
-  return (stored: string, fresh: string, checks: number, cost: number, nowMs: number): string => {
+  let asked = 0
+  return (stored: string, fresh: string, cost: number, nowMs: number): string => {
     // A batch has counters with mostly one policy.
     if (fresh !== parsed) {
       parsed = fresh
       policy = parsePolicy(layout, parsed)
+      asked = parseWindows(layout, parsed).admitted
     }
     // SQLite keeps bytes, too, in a column of texts.
     let counter: WindowsCounter = parseWindows(layout, String(stored)).windows
+    if (asked <= 0) {
+      const always = asked < 0
+      return formatWindows(layout, asked, check(counter, policy, always ? cost : 0, nowMs, always).counter, policy)
+    }
+    const each = layout.algorithm === 'fixed_window' ? cost / asked : cost
     let [admitted, isOver] = [0, false]
     while (!isOver) {
-      const checked = check(counter, policy, checks === 0 ? 0 : cost, nowMs)
+      const checked = check(counter, policy, each, nowMs)
       counter = checked.counter
-      const counts = checks > 0 && (checked.decision.allowed || layout.limit === undefined)
-      if (counts) admitted++
-      isOver = !counts || admitted === checks
+      if (checked.decision.allowed) admitted++
+      isOver = !checked.decision.allowed || admitted === asked
     }
     return formatWindows(layout, admitted, counter, policy)
   }
@@ -63,12 +71,22 @@ function createSettle(layout: WindowLayout) {
   }
 }
 
+/** Returns the moment until which the buckets of a stored text last. */
+function bucketsLast(stored: string): number {
+  const { windows } = parseWindows(WINDOW_LAYOUTS.rate_limit_buckets, stored)
+  const moments = windows
+    .map(readBucket)
+    .map((bucket) => Math.max(bucket.checkedMs + bucket.periodMs, emptyAtMs(bucket)))
+  return Math.max(...moments)
+}
+
 const NO_POLICY: Policy = { algorithm: 'fixed_window', limit: 0, periodMs: 0 }
 
-/** Parses the policy in the text of a counter. Windows that count refused checks too have no limit there: none is needed. */
+/** Parses the policy in the text of a counter. Fixed windows reserve where they do not count in any case. */
 function parsePolicy(layout: WindowLayout, text: string): Policy {
   const windows = parseWindows(layout, text).windows.map((numbers) => {
-    return { limit: numbers[layout.limit ?? Number.NaN] ?? 0, periodMs: numbers[0] ?? 0, period: '' }
+    return { limit: numbers[layout.limit] ?? 0, periodMs: numbers[0] ?? 0, period: '' }
   })
-  return { algorithm: layout.algorithm, limit: 0, periodMs: 0, windows }
+  const { algorithm } = layout
+  return { algorithm, limit: 0, periodMs: 0, windows, reserves: algorithm === 'fixed_window' }
 }

@@ -156,6 +156,6 @@ function toWindows(layout: WindowLayout, text: string): FoundWindow[] {
   return parseWindows(layout, text).windows.map((numbers: WindowNumbers) => ({
     periodMs: numbers[0] ?? 0,
     used: numbers[use] ?? 0,
-    limit: limit === undefined ? null : (numbers[limit] ?? null),
+    limit: numbers[limit] ?? null,
   }))
 }

@@ -1,11 +1,11 @@
 /** The tables of sliding windows, token buckets and leaky buckets: every row lists its windows. */
 import type { Dialect } from '../../../database/dialect.js'
-import type { Algorithm, Decision, Policy, Settlement, Window } from '../../algorithm.js'
-import { TAKEN_MODULUS } from '../../bucket.js'
+import { type Algorithm, type Decision, MAX_USED, type Policy, type Settlement, type Window } from '../../algorithm.js'
+import { drainingLimit, emptyAtMs, mostUsed, TAKEN_MODULUS } from '../../bucket.js'
 import { windowStartMs } from '../../period.js'
 import { settledNumbers } from '../../settlement.js'
 import { WINDOW_CHECKS, type WindowNumbers, writeBucket, writeSlidingWindow } from '../../windows.js'
-import { type CheckGroup, replayChecks, sameLimitAndCost, toAdmission } from '../groups.js'
+import { type CheckGroup, joinsRate, replayChecks, toAdmission } from '../groups.js'
 import { type AdvanceStatement, advanceGroups, byKey, type CounterTable, lockedRows } from './counter-statements.js'
 import { formatWindows, parseWindows, WINDOW_LAYOUTS, type WindowsFunction } from './windows-text.js'
 
@@ -18,19 +18,18 @@ export function windowsTable(dialect: Dialect, algorithm: WindowsAlgorithm): Cou
     checkWindows: WINDOW_CHECKS[algorithm],
     insert: insertSql(dialect, name),
     stored: (row) => `${row}.windows`,
-    checks: 'excluded.asked, excluded.cost',
+    cost: 'excluded.cost',
     use: 'used',
     expiry: 'expires_at',
-    toAdmission,
     toInput(group, _nowMs, _lasting, expiresMs) {
       const { checkCount, cost, admitted } = toAdmission(group)
-      return [admitted * cost, checkCount, cost, expiresMs]
+      return [Math.min(MAX_USED, Math.abs(admitted) * cost), checkCount, cost, expiresMs]
     },
   }
   const [statement, settleSql] = [windowsStatement(dialect, windows), settlementSql(dialect, name, windows)]
   return {
     name,
-    joins: sameLimitAndCost,
+    joins: joinsRate,
     async advance(database, groups, nowMs, decisions) {
       await advanceGroups(database, statement, [...groups].sort(byKey), nowMs, decisions)
     },
@@ -42,18 +41,23 @@ export function windowsTable(dialect: Dialect, algorithm: WindowsAlgorithm): Cou
 
 const SLIDING_WINDOWS: Pick<WindowsSql, 'advance' | 'open'> = {
   advance: 'rate_limit_sliding_windows',
-  open({ periodMs }: Window, current: number, nowMs: number): [WindowNumbers, number] {
+  open({ periodMs }: Window, used: number, nowMs: number): [WindowNumbers, number] {
+    const current = Math.min(MAX_USED, used)
     const cellStartMs = windowStartMs(periodMs, nowMs)
     const counter = { periodMs, cellStartMs, checkedMs: nowMs, previous: 0, current }
     return [writeSlidingWindow(counter), cellStartMs + 2 * periodMs]
   },
 }
 
-const BUCKETS: Pick<WindowsSql, 'advance' | 'open'> = {
+const BUCKETS: Pick<WindowsSql, 'advance' | 'open' | 'lasts'> = {
   advance: 'rate_limit_buckets',
-  open({ limit, periodMs }: Window, used: number, nowMs: number): [WindowNumbers, number] {
-    const counter = { periodMs, checkedMs: nowMs, drainLimit: limit, used, fraction: 0, taken: used }
-    return [writeBucket(counter), nowMs + periodMs]
+  lasts: 'rate_limit_buckets_last',
+  open(window: Window, taken: number, nowMs: number): [WindowNumbers, number] {
+    const { limit, periodMs } = window
+    const used = Math.min(mostUsed(window), taken)
+    const drainLimit = used > 0 ? drainingLimit(limit) : limit
+    const counter = { periodMs, checkedMs: nowMs, drainLimit, used, fraction: 0, taken }
+    return [writeBucket(counter), Math.max(nowMs + periodMs, emptyAtMs(counter))]
   },
 }
 
@@ -78,12 +82,13 @@ export interface WindowsSql {
   readonly stored: (row: string) => string
   /** SQL for the windows to store in place of those of `settled`, from the list that a settlement leaves; the list itself unless given. */
   readonly settled?: (list: string) => string
-  /** SQL for the number of checks and the cost of each. */
-  readonly checks: string
+  /** SQL for the cost that the function takes. */
+  readonly cost: string
+  /** The database's function for the moment until which charged windows last; that of a new counter unless given. */
+  readonly lasts?: string
   /** The columns for the most that is used of any window, and for the time after which the row means nothing. */
   readonly use: string
   readonly expiry: string
-  readonly toAdmission: (group: CheckGroup) => ReturnType<typeof toAdmission>
   /** Returns the numbers of a window as a new counter has it, and when it means nothing any more. */
   readonly open: (window: Window, used: number, nowMs: number) => readonly [numbers: WindowNumbers, expiresMs: number]
   /**
@@ -112,7 +117,7 @@ export function windowsStatement(dialect: Dialect, table: WindowsSql): AdvanceSt
 }
 
 /** Creates the function that returns the statement's input for one counter, after its key. */
-function createInput({ advance, toAdmission, open, toInput }: WindowsSql, nowMs: number) {
+function createInput({ advance, open, toInput }: WindowsSql, nowMs: number) {
   // A batch has counters with mostly one policy, and as many checks.
   let [policy, checkCount, cost]: [Policy | undefined, number, number] = [undefined, 0, 0]
   let input: readonly (number | string)[] = []
@@ -124,7 +129,7 @@ function createInput({ advance, toAdmission, open, toInput }: WindowsSql, nowMs:
     const windows = policy.windows ?? [{ ...policy, period: '' }]
     let [lasting, lastMs]: [Window, number] = [policy, 0]
     const opened = windows.map((window) => {
-      const [numbers, expiresMs] = open(window, admitted * cost, nowMs)
+      const [numbers, expiresMs] = open(window, Math.abs(admitted) * cost, nowMs)
       if (expiresMs > lastMs) [lasting, lastMs] = [window, expiresMs]
       return numbers
     })
@@ -136,16 +141,16 @@ function createInput({ advance, toAdmission, open, toInput }: WindowsSql, nowMs:
 
 /** Decides the checks of a group from the list that the statement stored. */
 function decideGroup(
-  { advance, checkWindows, toAdmission }: WindowsSql,
+  { advance, checkWindows }: WindowsSql,
   { windows }: WindowsRow,
   group: CheckGroup,
   nowMs: number,
 ): Decision[] {
   const layout = WINDOW_LAYOUTS[advance]
   const locked = parseWindows(layout, windows)
-  const used = locked.admitted * toAdmission(group).cost
+  const used = Math.abs(locked.admitted) * toAdmission(group).cost
   for (const numbers of locked.windows) {
-    numbers[layout.use] = (numbers[layout.use] ?? 0) - used
+    numbers[layout.use] = Math.max(0, (numbers[layout.use] ?? 0) - used)
     if (layout.taken !== undefined) {
       numbers[layout.taken] = ((numbers[layout.taken] ?? 0) - used + TAKEN_MODULUS) % TAKEN_MODULUS
     }
@@ -154,12 +159,16 @@ function decideGroup(
 }
 
 /** Returns a statement that takes the counters of any policies as JSON in `$1`, and the time in `$2`. */
-function advanceSql(dialect: Dialect, { advance, insert, checks, stored, use, expiry }: WindowsSql): string {
-  const windows = `${dialect.table(advance)}(${stored('c')}, excluded.windows, ${checks}, ${dialect.whole('$2')})`
+function advanceSql(dialect: Dialect, { advance, insert, cost, stored, use, expiry, lasts }: WindowsSql): string {
+  const windows = `${dialect.table(advance)}(${stored('c')}, excluded.windows, ${cost}, ${dialect.whole('$2')})`
+  const expires =
+    lasts === undefined
+      ? `excluded.${expiry}`
+      : `CASE WHEN excluded.asked < 0 THEN ${dialect.fromMs(`${dialect.table(lasts)}(advanced)`)} ELSE excluded.${expiry} END`
   return `${insert}
     ON CONFLICT (key) DO UPDATE SET (${use}, ${expiry}, updated_at, windows) =
       (SELECT ${dialect.listFirst('advanced')},
-        CASE WHEN c.${expiry} > excluded.${expiry} THEN c.${expiry} ELSE excluded.${expiry} END, excluded.updated_at, advanced
+        CASE WHEN c.${expiry} > ${expires} THEN c.${expiry} ELSE ${expires} END, excluded.updated_at, advanced
        FROM (SELECT ${windows} AS advanced LIMIT 1) AS once)
     RETURNING key, ${dialect.listText('windows')} AS windows`
 }

@@ -3,14 +3,17 @@
  * statement that has locked the row: in JavaScript on SQLite, in `migration.sql` on PostgreSQL.
  *
  * The list begins with `HEAD` numbers; those of each window follow, with its limit where they lack it. A statement brings
- * the list of a new counter, which is stored where there is none. On SQLite, and on the way to and from both databases,
+ * the list of a new counter, which is stored where there is none. An existing one admits no more checks than that. On SQLite, and on the way to and from both databases,
  * the list is a text with commas between.
  */
 import type { Policy, RateAlgorithm } from '../../algorithm.js'
 import type { WindowsCounter } from '../../windows.js'
 import { readNumbers, splitNumbers } from '../numbers-text.js'
 
-/** The first numbers of a list: the most that is used of any window, and how many checks the last statement admitted. */
+/**
+ * The first numbers of a list: the most that is used of any window, and how many checks the last statement admitted, -1
+ * where these count in any case.
+ */
 export const HEAD = 2
 
 export interface WindowLayout {
@@ -18,12 +21,12 @@ export interface WindowLayout {
   /** The database's function that gives back. */
   readonly settle: string
   /**
-   * The number of numbers that a window has, and the positions of its use and, if they matter, of its limit and of what has
-   * been taken in all among them.
+   * The number of numbers that a window has, and the positions of its use, of its limit and, if it matters, of what has been
+   * taken in all among them.
    */
   readonly size: number
   readonly use: number
-  readonly limit?: number
+  readonly limit: number
   readonly taken?: number
 }
 
@@ -34,8 +37,9 @@ export const WINDOW_LAYOUTS: Readonly<
   rate_limit_fixed_windows: {
     algorithm: 'fixed_window',
     settle: 'rate_limit_settle_fixed_windows',
-    size: 3,
+    size: 4,
     use: 2,
+    limit: 3,
   },
   rate_limit_sliding_windows: {
     algorithm: 'sliding_window',
