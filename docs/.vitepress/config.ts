@@ -12,7 +12,7 @@ const SECTIONS = [
   {
     text: 'Guides',
     folder: 'guides',
-    first: ['your-app', 'limits-in-code', 'overrides', 'login', 'tiers', 'api-keys', 'graphql', 'uploads', 'recipes'],
+    first: ['your-app', 'limits-in-code', 'overrides', 'login', 'tiers', 'several-limits', 'api-keys', 'graphql', 'uploads', 'recipes'],
   },
   { text: 'Concepts', folder: 'concepts', first: ['decision', 'algorithms', 'failures'] },
   { text: 'Operations', folder: 'operations', first: ['sizing', 'schedule', 'health', 'backup', 'incidents'] },
