@@ -154,6 +154,8 @@ forEachDatabase((_provider, open) => {
         ...many('login', 19, HOUR_13 + MINUTE_MS),
         // Heavy in this hour: what was refused it an hour before counts for no policy either.
         { client: 'user:1', count: 300, atMs: HOUR_13 + MINUTE_MS, policy: 'login' },
+        // The policy began to refuse others after it.
+        { client: 'user:1', count: 60, atMs: HOUR_13, policy: 'search', path: '/search' },
         { client: 'user:1', count: 40, atMs: HOUR_13 - 5 * MINUTE_MS, policy: 'export' },
         ...many('export', 17, HOUR_13 - 5 * MINUTE_MS),
       )
@@ -172,11 +174,11 @@ forEachDatabase((_provider, open) => {
         [
           {
             scope: 'user:1',
-            from: iso(HOUR_13 + MINUTE_MS),
-            refused: 300,
+            from: iso(HOUR_13),
+            refused: 360,
             clients: 1,
-            policies: ['login'],
-            paths: ['/'],
+            policies: ['login', 'search'],
+            paths: ['/', '/search'],
           },
           {
             scope: 'policy:search',

@@ -5,7 +5,7 @@ import type { LogSnapshot } from '../report.js'
 import type { IncidentAction } from './actions.js'
 import type { FoundIncident, RefusedRow } from './incident.js'
 import { networkRange } from './read-attackers.js'
-import { type RangeUnit, readClients, readRefusals } from './refusal-sums.js'
+import { type RangeUnit, readClients, readPolicy } from './refusal-sums.js'
 import type { HourSpan } from './usual.js'
 
 export interface IncidentEffect {
@@ -83,12 +83,5 @@ function readScope(snapshot: LogSnapshot, { kind, scope, rows }: FoundIncident, 
     const networks = kind === 'network' ? [networkRange(`ip:${scope}`)] : []
     return readClients(snapshot, span, range, { clients: kind === 'client' ? [scope] : [], networks })
   }
-  const policy = rows[0]?.policy ?? ''
-  return readRefusals(
-    snapshot,
-    span,
-    range,
-    [(columns, parameters) => `${columns.policy} = ${parameters.add(policy)}`],
-    false,
-  )
+  return readPolicy(snapshot, span, range, rows[0]?.policy ?? '', false)
 }

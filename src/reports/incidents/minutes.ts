@@ -5,7 +5,7 @@ import { HOUR_SPAN, KEPT_MINUTES } from '../../log/rollups/counting.js'
 import type { LogSnapshot } from '../report.js'
 import { type FoundIncident, networkFor, type RefusedRow } from './incident.js'
 import { networkRange } from './read-attackers.js'
-import { readClients, readRefusals } from './refusal-sums.js'
+import { readClients, readPolicy } from './refusal-sums.js'
 import type { HourSpan } from './usual.js'
 
 /** The times in milliseconds since the epoch. */
@@ -80,7 +80,7 @@ function readMinutes(snapshot: LogSnapshot, incidents: readonly FoundIncident[],
   })
 }
 
-/** Reads the minutes of a policy, without the clients that are in other incidents. */
+/** Reads the minutes of a policy, and takes off those of the clients that are in other incidents. */
 async function policyMinutes(
   snapshot: LogSnapshot,
   { rows, without, from, to }: FoundIncident,
@@ -88,19 +88,20 @@ async function policyMinutes(
 ): Promise<RefusedRow[]> {
   const policy = rows[0]?.policy ?? ''
   const range = { from: Math.max(kept.from, from * HOUR_SPAN), to: Math.min(kept.to, to * HOUR_SPAN) }
-  const others = new Set(without.map(([hour, client]) => `${hour} ${client}`))
-  const found = await readRefusals(
-    snapshot,
-    1,
-    range,
-    [(columns, parameters) => `${columns.policy} = ${parameters.add(policy)}`],
-    false,
-  )
-  return found.filter(({ at, client }) => !others.has(`${Math.floor(at / HOUR_SPAN)} ${client}`))
+  const hourOf = (minute: number) => Math.floor(minute / HOUR_SPAN)
+  const others = without.filter(([hour]) => hour >= hourOf(range.from))
+  const isOther = new Set(others.map(([hour, client]) => `${hour} ${client}`))
+  const clients = [...new Set(others.map(([, client]) => client))]
+  const [all, ofOthers] = await Promise.all([
+    readPolicy(snapshot, 1, range, policy, false),
+    readClients(snapshot, 1, range, { clients, networks: [] }),
+  ])
+  const taken = ofOthers.filter((row) => row.policy === policy && isOther.has(`${hourOf(row.at)} ${row.client}`))
+  return [...all, ...taken.map((row) => ({ ...row, refused: -row.refused }))]
 }
 
 function sumMinutes(rows: readonly RefusedRow[]): Minutes {
   const minutes = new Map<number, number>()
-  for (const { at, refused } of rows) if (refused > 0) minutes.set(at, (minutes.get(at) ?? 0) + refused)
-  return minutes
+  for (const { at, refused } of rows) minutes.set(at, (minutes.get(at) ?? 0) + refused)
+  return new Map([...minutes].filter(([, refused]) => refused > 0))
 }

@@ -41,7 +41,7 @@ export async function readPaths(
   )
   for (const { found, isOver } of unknown) {
     const latest = refusals.get(found) ?? []
-    const traffic = latest.map(({ path }) => ({ ...NO_TRAFFIC, total: 1, path }))
+    const traffic = latest.map(({ path, total }) => ({ ...NO_TRAFFIC, total: Number(total), path }))
     const names = busiest(traffic, ({ path }) => path).map(({ name }) => name)
     paths.set(found, names.slice(0, MAX_PATHS))
     if (isOver) closed.incidentPaths.set(idOf(found), sums.closedVersion, names.slice(0, MAX_PATHS))
@@ -55,28 +55,32 @@ export async function readRefusingBeside(
   incidents: readonly FoundIncident[],
 ): Promise<ReadonlyMap<FoundIncident, ReadonlySet<string>>> {
   const refusals = await readLatest(snapshot, incidents)
-  const namesOf = (rows: readonly LatestRefusal[]) =>
+  const namesOf = (rows: readonly LatestRefusals[]) =>
     rows.flatMap(({ rules }) => parseAppliedRules(rules).flatMap(({ name, isRefused }) => (isRefused ? [name] : [])))
   return new Map([...refusals].map(([found, rows]) => [found, new Set(namesOf(rows))]))
 }
 
-interface LatestRefusal {
+interface LatestRefusals {
   readonly incident: number
   readonly path: string
   readonly rules: string
+  /** The number of refusals that are alike. */
+  readonly total: number
 }
 
 async function readLatest(
   snapshot: LogSnapshot,
   incidents: readonly FoundIncident[],
-): Promise<ReadonlyMap<FoundIncident, readonly LatestRefusal[]>> {
+): Promise<ReadonlyMap<FoundIncident, readonly LatestRefusals[]>> {
   const others = await readOthers(snapshot, incidents)
   const parts = incidents.flatMap((found, index) => partsFor(snapshot, found, index, others))
-  const rows: LatestRefusal[] = []
+  const rows: LatestRefusals[] = []
   for (let start = 0; start < parts.length; start += MAX_PARTS) {
     const parameters = new Parameters()
     const some = parts.slice(start, start + MAX_PARTS).map((part) => `SELECT * FROM (${part(parameters)}) AS latest`)
-    rows.push(...(await snapshot.query<LatestRefusal>(some.join(' UNION ALL '), parameters.values)))
+    const sql = `SELECT incident, path, rules, COUNT(*) AS total FROM (${some.join(' UNION ALL ')}) AS rows
+      GROUP BY incident, path, rules`
+    rows.push(...(await snapshot.query<LatestRefusals>(sql, parameters.values)))
   }
   const byIncident = groupBy(rows, ({ incident }) => incident)
   return new Map(incidents.map((found, index) => [found, byIncident.get(index) ?? []]))

@@ -89,19 +89,42 @@ function hourRows(
   ]
 }
 
-/** Reads the refusals that pass one of some conditions, which no row may pass twice, by hour or by minute. */
-export async function readRefusals(
+/** Reads the refusals of a policy, by hour or by minute: of each client, or of all together as those of the client "". */
+export function readPolicy(
+  snapshot: LogSnapshot,
+  span: RangeUnit,
+  range: HourSpan,
+  policy: string,
+  byClient: boolean,
+): Promise<RefusedRow[]> {
+  const isOfPolicy: RowCondition = (columns, parameters) => `${columns.policy} = ${parameters.add(policy)}`
+  return readRefusals(snapshot, span, range, [isOfPolicy], { isFew: false, byClient })
+}
+
+interface RefusalOptions {
+  /** Whether few rows of a bucket pass the conditions: they are looked up in each. */
+  readonly isFew: boolean
+  /** Whether the rows are those of each client: they are unless given. */
+  readonly byClient?: boolean
+}
+
+/**
+ * Reads the refusals that pass one of some conditions, which no row may pass twice, by hour or by minute. Those of an hour
+ * or a minute that is not over may be several rows.
+ */
+async function readRefusals(
   snapshot: LogSnapshot,
   span: RangeUnit,
   range: HourSpan,
   conditions: readonly RowCondition[],
-  isFew = true,
+  { isFew, byClient = true }: RefusalOptions,
 ): Promise<RefusedRow[]> {
   if (range.from >= range.to || conditions.length === 0) return []
   const { dialect } = snapshot
   const queries: SplitQueries = {
     select: (rows) =>
-      `SELECT at, client, policy, SUM(refused) AS refused, SUM(denied) AS denied FROM (${rows}) AS rows GROUP BY at, client, policy`,
+      `SELECT at, ${byClient ? 'client' : "'' AS client"}, policy, SUM(refused) AS refused, SUM(denied) AS denied
+       FROM (${rows}) AS rows GROUP BY at, ${byClient ? 'client, ' : ''}policy`,
     buckets: (ranges, parameters) =>
       ranges.flatMap((buckets) =>
         conditions.map((condition) => {
@@ -119,7 +142,7 @@ export async function readRefusals(
            WHERE ${where} AND (${conditions.map((condition) => condition(EVENT_COLUMNS, parameters)).join(' OR ')})`,
       ),
   }
-  return sumRows(await readSplit<RefusedRow>(snapshot, splitWhole(snapshot, span, range), queries))
+  return readSplit<RefusedRow>(snapshot, splitWhole(snapshot, span, range), queries)
 }
 
 /** Reads the refusals of clients and of networks, whose clients it reads all. */
@@ -146,10 +169,12 @@ export async function readClients(
   const found: RefusedRow[] = []
   for (let start = 0; start < conditions.length; start += MAX_CONDITIONS) {
     const some = conditions.slice(start, start + MAX_CONDITIONS)
-    found.push(...(await readRefusals(snapshot, span, range, some, names.length <= MAX_LOOKUPS)))
+    found.push(...(await readRefusals(snapshot, span, range, some, { isFew: names.length <= MAX_LOOKUPS })))
   }
   const isOneOfThem = new Set(clients)
-  return found.filter(({ client }) => isOneOfThem.has(client) || networks.some(({ isMeant }) => isMeant(client)))
+  return sumRows(
+    found.filter(({ client }) => isOneOfThem.has(client) || networks.some(({ isMeant }) => isMeant(client))),
+  )
 }
 
 /** Returns the ranges without those that another one contains: no row is read twice. */
@@ -171,7 +196,7 @@ export interface ClientRange {
 function sumRows(rows: readonly RefusedRow[]): RefusedRow[] {
   const sums = new Map<string, RefusedRow>()
   for (const row of rows) {
-    const key = JSON.stringify([row.at, row.client, row.policy])
+    const key = `${row.at} ${row.policy.length} ${row.policy}${row.client}`
     const before = sums.get(key)
     const refused = row.refused + (before?.refused ?? 0)
     sums.set(key, { ...row, refused, denied: row.denied + (before?.denied ?? 0) })
