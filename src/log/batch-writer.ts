@@ -1,9 +1,9 @@
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
+import type { BatchRows, BatchTable } from './batch-table.js'
 import type { EventLogState } from './event-log-state.js'
-import type { EventRows, EventTable } from './event-table.js'
 
 export interface BatchWriterOptions {
-  readonly table: EventTable
+  readonly table: BatchTable
   /** The most events that one statement writes. */
   readonly batchSize: number
   readonly state: EventLogState
@@ -32,7 +32,7 @@ export class BatchWriter {
   }
 
   /** Resolves when all rows are settled, or after `stop`. */
-  async write({ writer, first, rows }: EventRows, urgent?: Promise<void>): Promise<void> {
+  async write({ writer, first, rows }: BatchRows, urgent?: Promise<void>): Promise<void> {
     for (let done = 0; done < rows.length && !this.#isStopped; ) {
       const batch = { writer, first: first + done, rows: rows.slice(done, done + this.#size) }
       done += await this.#try(batch, urgent)
@@ -53,7 +53,7 @@ export class BatchWriter {
   }
 
   /** Resolves with the number of rows that are settled; when the write failed, after the pause, with 0. */
-  async #try(batch: EventRows, urgent: Promise<void> | undefined): Promise<number> {
+  async #try(batch: BatchRows, urgent: Promise<void> | undefined): Promise<number> {
     const { table, state, settled, failed } = this.#options
     try {
       const count = await table.write(batch, urgent)

@@ -1,5 +1,5 @@
 import { errorMessage } from '../ground/errors.js'
-import type { EventTable } from './event-table.js'
+import type { BatchTable } from './batch-table.js'
 
 export interface EventLogStats {
   /** Events that are in the table. */
@@ -25,8 +25,10 @@ export interface EventLogReadings {
 
 const LOG_INTERVAL_MS = 60_000
 
-/** The fate of events, for all parts of a log. */
+/** The fate of events, or of other rows, for all parts of a log. */
 export class EventLogState {
+  /** The name of the rows in messages. */
+  readonly what: string
   written = 0
   dropped = 0
   /** The events in the files of the spool. */
@@ -37,7 +39,8 @@ export class EventLogState {
   readonly #log: { error(details: object, message: string): void }
   readonly #loggedMs = new Map<string, number>()
 
-  constructor(now: () => number, log: { error(details: object, message: string): void }) {
+  constructor(now: () => number, log: { error(details: object, message: string): void }, what = 'events') {
+    this.what = what
     this.#now = now
     this.#log = log
   }
@@ -54,7 +57,7 @@ export class EventLogState {
   }
 
   /** Returns a table that counts what it takes. */
-  counting(table: EventTable): EventTable {
+  counting(table: BatchTable): BatchTable {
     return {
       refusesRows: table.refusesRows,
       write: async (batch, urgent) => {
@@ -70,19 +73,20 @@ export class EventLogState {
     this.isFailing = false
   }
 
-  fail(error: unknown, message = 'Rate limit events cannot be written, and are kept for now'): void {
+  fail(error: unknown, complaint = 'cannot be written, and are kept for now'): void {
     this.isFailing = true
     this.lastFailure = error
-    this.report(message, error)
+    this.report(complaint, error)
   }
 
   lose(count: number, error: unknown): void {
     this.dropped += count
-    this.fail(error, 'Rate limit events are being lost')
+    this.fail(error, 'are being lost')
   }
 
-  /** Logs a message at most once a minute. */
-  report(message: string, error: unknown): void {
+  /** Logs a complaint at most once a minute. */
+  report(complaint: string, error: unknown): void {
+    const message = `Rate limit ${this.what} ${complaint}`
     const nowMs = this.#now()
     const loggedMs = this.#loggedMs.get(message) ?? Number.NEGATIVE_INFINITY
     if (nowMs - loggedMs < LOG_INTERVAL_MS && nowMs >= loggedMs) return

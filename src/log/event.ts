@@ -111,12 +111,12 @@ function isValue([name, type]: (typeof COLUMNS)[number], value: unknown): boolea
 }
 
 /** Returns the statement that inserts many rows: parameter `$1` is a JSON array of `eventValues`. */
-export function insertEventsSql(dialect: Dialect): string {
+export function insertEventsSql(dialect: Dialect, condition = 'true'): string {
   const names = COLUMNS.map(([name]) => name).join(', ')
   const values = COLUMNS.map(([name, type], index) => {
     const field = dialect.jsonField(index, type)
     return name === '"timestamp"' ? dialect.fromMs(field) : field
   }).join(', ')
   return `INSERT INTO ${dialect.table('rate_limit_event')} (${names})
-    SELECT ${values} FROM ${dialect.jsonRows()} WHERE ${dialect.asynchronousCommit}`
+    SELECT ${values} FROM ${dialect.jsonRows()} WHERE ${dialect.asynchronousCommit} AND ${condition}`
 }

@@ -6,8 +6,7 @@ import { open, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import { errorCode, errorMessage } from '../ground/errors.js'
 import { countOf } from '../ground/number-text.js'
-import { toEventRow } from './event.js'
-import type { EventRows } from './event-table.js'
+import type { BatchRows } from './batch-table.js'
 
 /** The ending of files with unreadable events. */
 export const UNREADABLE = '.unreadable'
@@ -34,7 +33,7 @@ export interface SpoolFile {
 
 export interface SpooledRows {
   /** The rows in their order. Between two runs there is what cannot be read. */
-  readonly runs: readonly EventRows[]
+  readonly runs: readonly BatchRows[]
   /** The number of events that cannot be read, and why. */
   readonly unreadable: number
   readonly problem: Error
@@ -64,8 +63,11 @@ export async function appendRows(file: SpoolFile, rows: readonly string[]): Prom
   file.count += rows.length
 }
 
+/** Returns values that a table takes as its row; undefined for other ones, which it may refuse. */
+export type ToRow = (values: unknown) => readonly unknown[] | undefined
+
 /** @throws where the process can read no file at the moment */
-export async function readRows(file: SpoolFile): Promise<SpooledRows> {
+export async function readRows(file: SpoolFile, toRow: ToRow): Promise<SpooledRows> {
   const { path, writer, first, count, bytes } = file
   const kept = `${path}${UNREADABLE}`
   const text = await readFile(path, { flag: READ }).catch((error: unknown) => {
@@ -76,7 +78,7 @@ export async function readRows(file: SpoolFile): Promise<SpooledRows> {
   const runs: { readonly writer: string; readonly first: number; readonly rows: string[] }[] = []
   const broken: Buffer[] = []
   for (const [index, line] of lines.entries()) {
-    const row = toRow(line)
+    const row = parseLine(line, toRow)
     const run = runs.at(-1)
     if (row === undefined) broken.push(line, Buffer.of(NEWLINE))
     else if (run !== undefined && run.first + run.rows.length === first + index) run.rows.push(row)
@@ -117,10 +119,10 @@ function splitLines(text: Buffer): Buffer[] {
 }
 
 /** Returns the row that a line has, as this package writes it; undefined for any other line. */
-function toRow(line: Buffer): string | undefined {
+function parseLine(line: Buffer, toRow: ToRow): string | undefined {
   try {
     // Decoded, wrong bytes would become another client's name.
-    const row = isUtf8(line) ? toEventRow(JSON.parse(line.toString())) : undefined
+    const row = isUtf8(line) ? toRow(JSON.parse(line.toString())) : undefined
     return row && JSON.stringify(row)
   } catch {
     return undefined

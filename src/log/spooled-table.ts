@@ -1,15 +1,18 @@
+import type { BatchRows, BatchTable } from './batch-table.js'
 import { BatchWriter, pauseMs } from './batch-writer.js'
+import { toEventRow } from './event.js'
 import type { EventLogState } from './event-log-state.js'
-import type { EventRows, EventTable } from './event-table.js'
-import { appendRows, countRows, readRows, type SpoolFile } from './spool-file.js'
+import { appendRows, countRows, readRows, type SpoolFile, type ToRow } from './spool-file.js'
 import type { SpoolFolder } from './spool-folder.js'
 
 export interface SpooledTableOptions {
-  readonly table: EventTable
+  readonly table: BatchTable
   readonly folder: SpoolFolder
   /** The most events that one statement writes. */
   readonly batchSize: number
   readonly maxSpoolBytes?: number
+  /** Reads the rows of files; those of events unless given. */
+  readonly toRow?: ToRow
   readonly state: EventLogState
 }
 
@@ -26,7 +29,7 @@ const CLOSE_MS = 200
  * A table that keeps on the disk what the database does not take, or not in time, and writes it in the background: first
  * the events of this process, in their order, then those of processes that are gone.
  */
-export class SpooledTable implements EventTable {
+export class SpooledTable implements BatchTable {
   readonly #options: SpooledTableOptions
   readonly #writer: BatchWriter
   /** The files of this process, in their order, and those of processes that are gone. */
@@ -73,7 +76,7 @@ export class SpooledTable implements EventTable {
   }
 
   /** Resolves when the rows are in the table, or safe on the disk. */
-  async write(batch: EventRows, urgent = new Promise<void>(() => undefined)): Promise<number> {
+  async write(batch: BatchRows, urgent = new Promise<void>(() => undefined)): Promise<number> {
     const { table, state } = this.#options
     // Rows go past the spool as soon as it is empty: they wait for the last file, if that is being written.
     if (this.#files.length === 1 && !state.isFailing) await Promise.race([this.#writing, urgent])
@@ -115,7 +118,7 @@ export class SpooledTable implements EventTable {
   }
 
   /** Resolves with the error where the disk does not take the rows. */
-  async #append({ first, rows }: EventRows): Promise<unknown> {
+  async #append({ first, rows }: BatchRows): Promise<unknown> {
     const { state, maxSpoolBytes = MAX_SPOOL_BYTES } = this.#options
     const file = this.#fileFor(first, rows)
     const bytes = [...this.#files, ...this.#abandoned].reduce((sum, each) => sum + each.bytes, 0)
@@ -126,7 +129,7 @@ export class SpooledTable implements EventTable {
       await appending
     } catch (error) {
       this.#open = undefined
-      state.report('Rate limit events cannot be spooled', error)
+      state.report('cannot be spooled', error)
       return error
     }
     if (!this.#files.includes(file)) this.#files.push(file)
@@ -165,7 +168,7 @@ export class SpooledTable implements EventTable {
       if (this.#open === file) this.#open = undefined
       await this.#appending
       this.#writing = this.#writeFile(file, files).catch((error: unknown) => {
-        state.report('Rate limit events in the spool cannot be read', error)
+        state.report('in the spool cannot be read', error)
         return pauseMs(READ_RETRY_MS)
       })
       await this.#writing
@@ -175,15 +178,15 @@ export class SpooledTable implements EventTable {
   }
 
   async #writeFile(file: SpoolFile, files: SpoolFile[]): Promise<void> {
-    const { state } = this.#options
-    const { runs, unreadable, problem, remove } = await readRows(file)
+    const { state, toRow = toEventRow } = this.#options
+    const { runs, unreadable, problem, remove } = await readRows(file, toRow)
     for (const run of runs) await this.#writer.write(run)
     if (this.#isClosed) return
     if (unreadable > 0) {
       state.spooled -= unreadable
       state.lose(unreadable, problem)
     }
-    await remove().catch((error: unknown) => state.report('Rate limit events cannot be spooled', error))
+    await remove().catch((error: unknown) => state.report('cannot be spooled', error))
     files.shift()
   }
 

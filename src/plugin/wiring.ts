@@ -21,9 +21,10 @@ import { DatabaseStore } from '../limiter/stores/sql/database-store.js'
 import { type DeleteExpired, StateSweep, stateDeletions } from '../limiter/stores/sql/state-cleanup.js'
 import type { Store } from '../limiter/stores/store.js'
 import { validatedStore } from '../limiter/validated-store.js'
+import { createBatchTable } from '../log/batch-table.js'
+import { insertEventsSql } from '../log/event.js'
 import { EventLog } from '../log/event-log.js'
 import { EventLogState } from '../log/event-log-state.js'
-import { createEventTable } from '../log/event-table.js'
 import { RollupKeeper } from '../log/rollups/keeper.js'
 import { openSpoolFolder } from '../log/spool-folder.js'
 import { SpooledTable } from '../log/spooled-table.js'
@@ -191,7 +192,7 @@ export function createEventLog(settings: Settings, { database }: OpenDatabase, l
   const now = () => clock.now()
   const state = new EventLogState(now, log)
   const batchSize = database.dialect.rowsPerInsert
-  const table = createEventTable(database, clock, folder !== undefined)
+  const table = createBatchTable(database, clock, folder !== undefined, insertEventsSql)
   return new EventLog({
     table: folder === undefined ? state.counting(table) : new SpooledTable({ table, folder, batchSize, state }),
     writer: folder?.writer ?? randomUUID(),

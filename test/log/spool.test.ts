@@ -18,10 +18,11 @@ import { writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
+import type { BatchTable } from '../../src/log/batch-table.js'
 import { eventValues } from '../../src/log/event.js'
-import { EventLog, type EventLogOptions } from '../../src/log/event-log.js'
+import { EventLog } from '../../src/log/event-log.js'
 import { EventLogState } from '../../src/log/event-log-state.js'
-import type { EventTable } from '../../src/log/event-table.js'
+import type { RecordLogOptions } from '../../src/log/record-log.js'
 import { openSpoolFolder } from '../../src/log/spool-folder.js'
 import { SpooledTable, type SpooledTableOptions } from '../../src/log/spooled-table.js'
 import { atEnd } from '../support/at-end.js'
@@ -45,7 +46,7 @@ function openTable() {
     attempts: 0,
     answered: Promise.resolve(),
   }
-  const events: EventTable = {
+  const events: BatchTable = {
     async write({ writer, first, rows }) {
       table.attempts++
       await table.answered
@@ -67,7 +68,7 @@ function openLog(
   folder: string,
   table: ReturnType<typeof openTable>,
   options: Partial<
-    Pick<EventLogOptions & SpooledTableOptions, 'bufferSize' | 'maxSpoolBytes' | 'maxGatherMs' | 'now'>
+    Pick<RecordLogOptions & SpooledTableOptions, 'bufferSize' | 'maxSpoolBytes' | 'maxGatherMs' | 'now'>
   > = {},
 ) {
   const opened = openSpoolFolder(folder)

@@ -1,6 +1,6 @@
 import { databaseFor } from '../../src/database/database.js'
+import type { BatchRows, BatchTable } from '../../src/log/batch-table.js'
 import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/log/event.js'
-import type { EventRows, EventTable } from '../../src/log/event-table.js'
 import type { RateLimitClient } from '../../src/plugin/client/client.js'
 
 /** A request that was let through, by no rule. */
@@ -23,7 +23,7 @@ export const EVENT: RateLimitEvent = {
 }
 
 /** A table that takes whatever `write` takes. */
-export function tableOf(write: (batch: EventRows) => Promise<unknown>): EventTable {
+export function tableOf(write: (batch: BatchRows) => Promise<unknown>): BatchTable {
   return {
     write: async (batch) => {
       await write(batch)

@@ -6,8 +6,9 @@ import type { RedisClient } from '../../database/redis-client.js'
 import { errorMessage } from '../../ground/errors.js'
 import { countOf } from '../../ground/number-text.js'
 import type { Clock } from '../../ground/time/clock.js'
+import { createBatchTable } from '../../log/batch-table.js'
+import { insertEventsSql, toEventRow } from '../../log/event.js'
 import { EventLogState } from '../../log/event-log-state.js'
-import { createEventTable } from '../../log/event-table.js'
 import { findSpooled, openSpoolFolder, type SpooledTraces } from '../../log/spool-folder.js'
 import { SpooledTable } from '../../log/spooled-table.js'
 import type { Batches } from './batches.js'
@@ -138,7 +139,7 @@ async function writeSpool(
   if (eventSpool === undefined) return { events: 0, unreadable: 0 }
   if (!dryRun) {
     const table = new SpooledTable({
-      table: createEventTable(database, clock, true),
+      table: createBatchTable(database, clock, true, insertEventsSql),
       folder: openSpoolFolder(eventSpool),
       batchSize: database.dialect.rowsPerInsert,
       state: new EventLogState(() => clock.now(), { error: () => undefined }),
@@ -147,7 +148,7 @@ async function writeSpool(
     if (!signal?.aborted) await Promise.race([table.replayed, ...aborted])
     await table.close()
   }
-  return findSpooled(eventSpool, (row) => row.some((value) => isName(value, erased)))
+  return findSpooled(eventSpool, (row) => row.some((value) => isName(value, erased)), toEventRow)
 }
 
 function isName(value: unknown, erased: ErasedClient): boolean {

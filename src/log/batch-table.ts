@@ -1,19 +1,19 @@
 import type { Database } from '../database/database.js'
+import type { Dialect } from '../database/dialect.js'
 import { type Clock, DAY_MS } from '../ground/time/clock.js'
-import { insertEventsSql } from './event.js'
 
-/** Rows of the event log. Each writer numbers its events from 1, without gaps, and writes them in that order. */
-export interface EventRows {
-  /** A random id: of a process, or rather of one event log in it. */
+/** Rows of a log. Each writer numbers its rows from 1, without gaps, and writes them in that order. */
+export interface BatchRows {
+  /** A random id: of a process, or rather of one log in it. */
   readonly writer: string
   /** The number of the first row. */
   readonly first: number
-  /** The rows, each as the JSON of its `eventValues`. */
+  /** The rows, each as the JSON of its values, such as `eventValues`. */
   readonly rows: readonly string[]
 }
 
-/** The table of events, to which a batch can be written again when it is unknown whether it was written. */
-export interface EventTable {
+/** A table to which a batch can be written again when it is unknown whether it was written. */
+export interface BatchTable {
   /**
    * Writes all rows, or none.
    *
@@ -21,10 +21,10 @@ export interface EventTable {
    * @returns how many of the rows, from the first on, need no more writing: fewer than all where an earlier attempt,
    * whose answer was lost, had written the first ones
    */
-  write(batch: EventRows, urgent?: Promise<void>): Promise<number>
+  write(batch: BatchRows, urgent?: Promise<void>): Promise<number>
   /** Returns whether an error of `write` is the database's answer that it never takes these rows. */
   refusesRows(error: unknown): boolean
-  /** The time of the oldest event that the table took and the database lacks. */
+  /** The time of the oldest row that the table took and the database lacks. */
   readonly oldestMs?: number | undefined
   /** Resolves when the database has all that the table took, or lacks it after an attempt. */
   flush?(): Promise<void>
@@ -37,11 +37,19 @@ const FORGOTTEN_AFTER_MS = 30 * DAY_MS
 /**
  * Creates the table. The position of a writer is kept in the same transaction as the rows, so that both are there or
  * none. SQLite, whose answers no network loses, needs positions only where a spool outlives the process.
+ *
+ * @param insertSql returns the statement that inserts the rows in `$1`, a JSON array of their values, where a condition
+ * holds
  */
-export function createEventTable(database: Database, clock: Clock, hasSpool: boolean): EventTable {
+export function createBatchTable(
+  database: Database,
+  clock: Clock,
+  hasSpool: boolean,
+  insertSql: (dialect: Dialect, condition?: string) => string,
+): BatchTable {
   const { dialect } = database
   const positions = dialect.table('rate_limit_event_batch')
-  const insert = insertEventsSql(dialect)
+  const insert = insertSql(dialect)
   // A row of another transaction under way is waited for.
   const claim = (parameters: readonly [writer: string, first: string, last: string, nowMs: string]) => {
     const [writer, first, last, nowMs] = parameters
@@ -52,7 +60,7 @@ export function createEventTable(database: Database, clock: Clock, hasSpool: boo
   }
   const claimRows = claim(['$1', '$2', '$3', '$4'])
   const writeAtOnce = `WITH claimed AS (${claim(['$2', '$3', '$4', '$5'])} RETURNING 1)
-    ${insert} AND EXISTS (SELECT FROM claimed)`
+    ${insertSql(dialect, 'EXISTS (SELECT FROM claimed)')}`
   const keepsPositions = hasSpool || dialect.provider === 'postgresql'
   let hasForgotten = !keepsPositions
 
@@ -61,7 +69,7 @@ export function createEventTable(database: Database, clock: Clock, hasSpool: boo
    *
    * @returns false where the table has the first row already
    */
-  async function writeRows({ writer, first, rows }: EventRows): Promise<boolean> {
+  async function writeRows({ writer, first, rows }: BatchRows): Promise<boolean> {
     const rowsJson = `[${rows.join(',')}]`
     if (!keepsPositions) {
       await database.execute(insert, [rowsJson])
@@ -77,7 +85,7 @@ export function createEventTable(database: Database, clock: Clock, hasSpool: boo
   }
 
   /** Counts the rows that an attempt wrote of which the answer was lost. */
-  async function countWritten({ writer, first, rows }: EventRows): Promise<number> {
+  async function countWritten({ writer, first, rows }: BatchRows): Promise<number> {
     const sql = `SELECT last_event AS last FROM ${positions} WHERE writer = $1`
     const [position] = await database.query<{ last: number }>(sql, [writer])
     return Math.max(0, Math.min((position?.last ?? 0) - first + 1, rows.length))
