@@ -22,6 +22,7 @@ const LINES: readonly (readonly [key: Exclude<keyof ErasedTraces, 'clients' | 'k
     ['recounted_hours', 'Hours whose sums had it, counted again'],
     ['counters', 'Counters'],
     ['redis_counters', 'Counters in Redis'],
+    ['usage', 'Sums of usage'],
     ['alerts', 'Alerts'],
     ['overrides', 'Overrides and bans'],
     ['changes', 'Changes in the history, without its name'],

@@ -129,7 +129,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
   defineOnDatabase(program, 'erase', {
     summary: 'Delete what is stored of one client',
     about: [
-      'Deletes the events of a client, its counters, also those in Redis, its alerts, overrides and bans, and counts the sums of its hours again, so that reports stay exact for all others. In the history of overrides its name is replaced. What has to be kept is listed. Where addresses are stored as pseudonyms, that of an address is derived.',
+      'Deletes the events of a client, its counters, also those in Redis, its usage, its alerts, overrides and bans, and counts the sums of its hours again, so that reports stay exact for all others. In the history of overrides its name is replaced. What has to be kept is listed. Where addresses are stored as pseudonyms, that of an address is derived.',
       'It works in batches beside running servers. When it is interrupted, what was deleted stays deleted: run it again. Servers that are refusing the client, or count in memory, forget it within its window. Mails that were sent, the log of the app and backups are not touched.',
     ],
     example: 'ratelimit erase --client ip:203.0.113.7 --dry-run',

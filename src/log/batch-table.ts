@@ -12,6 +12,16 @@ export interface BatchRows {
   readonly rows: readonly string[]
 }
 
+/** What a log has rows of. */
+export interface RowKind {
+  /** Their name in messages. */
+  readonly what: string
+  /** Returns the statement that inserts the rows of `$1`, a JSON array of their values, where a condition holds. */
+  insertSql(dialect: Dialect, condition?: string): string
+  /** Returns values that were kept elsewhere as a row; undefined for other ones, which the table may refuse. */
+  toRow(values: unknown): readonly unknown[] | undefined
+}
+
 /** A table to which a batch can be written again when it is unknown whether it was written. */
 export interface BatchTable {
   /**
@@ -37,15 +47,12 @@ const FORGOTTEN_AFTER_MS = 30 * DAY_MS
 /**
  * Creates the table. The position of a writer is kept in the same transaction as the rows, so that both are there or
  * none. SQLite, whose answers no network loses, needs positions only where a spool outlives the process.
- *
- * @param insertSql returns the statement that inserts the rows in `$1`, a JSON array of their values, where a condition
- * holds
  */
 export function createBatchTable(
   database: Database,
   clock: Clock,
   hasSpool: boolean,
-  insertSql: (dialect: Dialect, condition?: string) => string,
+  { insertSql }: RowKind,
 ): BatchTable {
   const { dialect } = database
   const positions = dialect.table('rate_limit_event_batch')

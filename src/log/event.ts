@@ -2,6 +2,7 @@ import type { Dialect } from '../database/dialect.js'
 import { MAX_KEY_LENGTH, MAX_PATH_LENGTH, storable } from '../ground/storable.js'
 import { LAST_MOMENT_MS } from '../ground/time/clock.js'
 import { MAX_RULES_LENGTH } from './applied-rules.js'
+import type { RowKind } from './batch-table.js'
 
 /** A row of the event log, before it is written. */
 export interface RateLimitEvent {
@@ -63,7 +64,7 @@ const COLUMNS = [
 const MAX_LIMIT = 2_147_483_647
 
 /** Returns a number that fits a column of whole numbers: a host's own store or clock may return any number. */
-function storableNumber(value: number, max: number): number {
+export function storableNumber(value: number, max: number): number {
   // NaN fails this test too.
   return value > 0 ? Math.min(Math.floor(value), max) : 0
 }
@@ -120,3 +121,6 @@ export function insertEventsSql(dialect: Dialect, condition = 'true'): string {
   return `INSERT INTO ${dialect.table('rate_limit_event')} (${names})
     SELECT ${values} FROM ${dialect.jsonRows()} WHERE ${dialect.asynchronousCommit} AND ${condition}`
 }
+
+/** The rows of the event log. */
+export const EVENT_ROWS: RowKind = { what: 'events', insertSql: insertEventsSql, toRow: toEventRow }

@@ -208,7 +208,7 @@ export class RecordLog<Recorded> implements EventLogReadings {
     const urgent = new Promise<void>((resolve) => {
       this.#hurry = resolve
       const restMs = this.#isClosed ? 0 : taken.firstMs + URGENT_MS - now()
-      timer = setTimeout(resolve, Math.max(0, restMs)).unref()
+      timer = setTimeout(resolve, Math.min(Math.max(0, restMs), URGENT_MS)).unref()
     })
     // The order within one statement makes no difference: a quiet log has the order of the requests.
     const rows = taken.rows.length > batchSize ? sortByKey(taken.rows) : taken.rows

@@ -6,7 +6,7 @@ import { open, readFile, rename, rm, writeFile } from 'node:fs/promises'
 import { basename, dirname } from 'node:path'
 import { errorCode, errorMessage } from '../ground/errors.js'
 import { countOf } from '../ground/number-text.js'
-import type { BatchRows } from './batch-table.js'
+import type { BatchRows, RowKind } from './batch-table.js'
 
 /** The ending of files with unreadable events. */
 export const UNREADABLE = '.unreadable'
@@ -63,11 +63,8 @@ export async function appendRows(file: SpoolFile, rows: readonly string[]): Prom
   file.count += rows.length
 }
 
-/** Returns values that a table takes as its row; undefined for other ones, which it may refuse. */
-export type ToRow = (values: unknown) => readonly unknown[] | undefined
-
 /** @throws where the process can read no file at the moment */
-export async function readRows(file: SpoolFile, toRow: ToRow): Promise<SpooledRows> {
+export async function readRows(file: SpoolFile, kind: RowKind): Promise<SpooledRows> {
   const { path, writer, first, count, bytes } = file
   const kept = `${path}${UNREADABLE}`
   const text = await readFile(path, { flag: READ }).catch((error: unknown) => {
@@ -78,7 +75,7 @@ export async function readRows(file: SpoolFile, toRow: ToRow): Promise<SpooledRo
   const runs: { readonly writer: string; readonly first: number; readonly rows: string[] }[] = []
   const broken: Buffer[] = []
   for (const [index, line] of lines.entries()) {
-    const row = parseLine(line, toRow)
+    const row = parseLine(line, kind)
     const run = runs.at(-1)
     if (row === undefined) broken.push(line, Buffer.of(NEWLINE))
     else if (run !== undefined && run.first + run.rows.length === first + index) run.rows.push(row)
@@ -119,7 +116,7 @@ function splitLines(text: Buffer): Buffer[] {
 }
 
 /** Returns the row that a line has, as this package writes it; undefined for any other line. */
-function parseLine(line: Buffer, toRow: ToRow): string | undefined {
+function parseLine(line: Buffer, { toRow }: RowKind): string | undefined {
   try {
     // Decoded, wrong bytes would become another client's name.
     const row = isUtf8(line) ? toRow(JSON.parse(line.toString())) : undefined

@@ -17,7 +17,8 @@ import {
 import { join } from 'node:path'
 import { openSqliteFile, sqliteErrorCode } from '../database/sqlite-driver.js'
 import { errorCode, errorMessage, InvalidSettingError } from '../ground/errors.js'
-import { readRows, type SpoolFile, type ToRow, UNREADABLE } from './spool-file.js'
+import type { RowKind } from './batch-table.js'
+import { readRows, type SpoolFile, UNREADABLE } from './spool-file.js'
 
 const FILE = /^(?<writer>[0-9a-f-]{36})(?:-(?<first>\d{16})\.events|\.lock)$/
 const OTHERS_WRITE = 0o022
@@ -80,12 +81,12 @@ export interface SpooledTraces {
 export async function findSpooled(
   folder: string,
   isOfClient: (row: readonly unknown[]) => boolean,
-  toRow: ToRow,
+  kind: RowKind,
 ): Promise<SpooledTraces> {
   if (!existsSync(folder)) return { events: 0, unreadable: 0 }
   let events = 0
   for (const file of listFiles(folder)) {
-    const rows = (await readRows(file, toRow)).runs.flatMap((run) => run.rows)
+    const rows = (await readRows(file, kind)).runs.flatMap((run) => run.rows)
     events += rows.filter((row) => isOfClient(JSON.parse(row))).length
   }
   return { events, unreadable: readdirSync(folder).filter((name) => name.endsWith(UNREADABLE)).length }

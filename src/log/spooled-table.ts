@@ -1,8 +1,8 @@
-import type { BatchRows, BatchTable } from './batch-table.js'
+import type { BatchRows, BatchTable, RowKind } from './batch-table.js'
 import { BatchWriter, pauseMs } from './batch-writer.js'
-import { toEventRow } from './event.js'
+import { EVENT_ROWS } from './event.js'
 import type { EventLogState } from './event-log-state.js'
-import { appendRows, countRows, readRows, type SpoolFile, type ToRow } from './spool-file.js'
+import { appendRows, countRows, readRows, type SpoolFile } from './spool-file.js'
 import type { SpoolFolder } from './spool-folder.js'
 
 export interface SpooledTableOptions {
@@ -11,8 +11,8 @@ export interface SpooledTableOptions {
   /** The most events that one statement writes. */
   readonly batchSize: number
   readonly maxSpoolBytes?: number
-  /** Reads the rows of files; those of events unless given. */
-  readonly toRow?: ToRow
+  /** The rows that the files have; events unless given. */
+  readonly rows?: RowKind
   readonly state: EventLogState
 }
 
@@ -178,8 +178,8 @@ export class SpooledTable implements BatchTable {
   }
 
   async #writeFile(file: SpoolFile, files: SpoolFile[]): Promise<void> {
-    const { state, toRow = toEventRow } = this.#options
-    const { runs, unreadable, problem, remove } = await readRows(file, toRow)
+    const { state, rows: kind = EVENT_ROWS } = this.#options
+    const { runs, unreadable, problem, remove } = await readRows(file, kind)
     for (const run of runs) await this.#writer.write(run)
     if (this.#isClosed) return
     if (unreadable > 0) {

@@ -11,6 +11,7 @@ import type { RuleHitCount } from '../reports/rule-traffic.js'
 import type { SuggestedRates, SuggestRatesOptions } from '../reports/suggested-rates.js'
 import type { TopClient, TopClientsOptions } from '../reports/top-clients.js'
 import type { TrafficSummary } from '../reports/traffic.js'
+import type { UsageOptions, UsagePage } from '../reports/usage.js'
 
 /**
  * Reports on the event log. `days` is the length of a report's window: `days: 7` means the last 7 × 24 hours. Instead of it,
@@ -49,6 +50,11 @@ export interface Analytics {
    * unless given. Of a window with more than a million events it reads whole hours at equal distances.
    */
   suggestRates(options?: SuggestRatesOptions): Promise<SuggestedRates>
+  /**
+   * Returns what clients used of a unit, page by page: `by` client (the default), day or month, all in UTC. It reads the
+   * sums of `usage`, whole days, and not the event log; `since` is the beginning of the present month unless given.
+   */
+  getUsage(options: UsageOptions): Promise<UsagePage>
   /** Returns the keys that were refused at least `threshold` times; `days` is 1 and `limit` 100 unless given. */
   findAlertableOffenders(options: AlertableOffendersOptions): Promise<readonly Offender[]>
   /**

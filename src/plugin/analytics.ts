@@ -58,6 +58,7 @@ export function analyticsFor(...dependencies: Parameters<typeof openReports>): A
     getClient: async (options) => (await reports()).getClient(options),
     getIncidents: async (options) => (await reports()).getIncidents(options),
     suggestRates: async (options) => (await reports()).suggestRates(options),
+    getUsage: async (options) => (await reports()).getUsage(options),
     findAlertableOffenders: async (options) => (await reports()).findAlertableOffenders(options),
     sendOffenderAlerts: async (options) => (await reports()).sendOffenderAlerts(options),
     sendIncidentAlerts: async (options) => (await reports()).sendIncidentAlerts(options),

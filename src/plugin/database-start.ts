@@ -12,8 +12,11 @@ import type { Settings } from './settings/resolve.js'
 const START_TIMEOUT_MS = 3_000
 
 /** Returns whether the app stores anything in the database. */
-export function needsDatabase({ middleware, logEvents, useDynamicRules, schedule }: Settings): boolean {
-  return middleware.backend === 'database' || logEvents !== false || useDynamicRules || schedule !== undefined
+export function needsDatabase({ middleware, logEvents, useDynamicRules, schedule, usage }: Settings): boolean {
+  const keepsUsage = usage !== undefined && usage !== false && usage.length > 0
+  return (
+    middleware.backend === 'database' || logEvents !== false || useDynamicRules || schedule !== undefined || keepsUsage
+  )
 }
 
 /**

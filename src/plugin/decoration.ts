@@ -16,6 +16,7 @@ import { toRateText } from '../limiter/rate.js'
 import { StoredCounters } from '../limiter/stores/sql/stored-counters.js'
 import type { Store } from '../limiter/stores/store.js'
 import type { EventLog } from '../log/event-log.js'
+import type { UsageLog } from '../log/usage/usage-log.js'
 import { sharedJobName } from '../operations/schedule/schedule-options.js'
 import { allRules, rulesInForce } from '../rules/rule-groups.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
@@ -40,6 +41,7 @@ export interface Decorated {
   readonly limiter: Limiter
   readonly current: CurrentSnapshot
   readonly events: EventLog
+  readonly usage: UsageLog | undefined
   readonly reports: Analytics
   readonly counters: CodeCounters
   readonly hook: Hook
@@ -109,7 +111,7 @@ function createRules({ settings, opened, router, current, events, hook }: Decora
 }
 
 export function createInternals(
-  { settings, opened, router, addresses, limiter, current, events, counters, hook }: Decorated,
+  { settings, opened, router, addresses, limiter, current, events, usage, counters, hook }: Decorated,
   staffLimiter: Limiter,
   log: OutageLog,
   components: Components,
@@ -128,6 +130,7 @@ export function createInternals(
     alertJob: findAlertJob(settings),
     mounts: { dashboards: [], panels: [], apis: [] },
     eventStats: () => events.stats(),
+    usage,
     countsByUser: (ruleName) => {
       const { key } = settings.middleware
       if (ruleName === undefined) return typeof key === 'object' && key.kind === 'user'

@@ -10,6 +10,7 @@ import type { Algorithm } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
 import type { StoredCounters } from '../limiter/stores/sql/stored-counters.js'
 import type { EventLogStats } from '../log/event-log-state.js'
+import type { UsageLog } from '../log/usage/usage-log.js'
 import type { AlertSettings } from '../operations/alerts/alert-settings.js'
 import type { NextRun } from '../operations/schedule/schedule-options.js'
 
@@ -85,6 +86,8 @@ export interface Internals {
   closeWithPlugin(name: string, close: () => Promise<void>): void
   /** Returns the state of this process's event log. */
   eventStats(): EventLogStats
+  /** Counts the usage of requests; undefined where this process keeps none. */
+  readonly usage: UsageLog | undefined
   /** Returns whether a rule, or the limit without a rule, counts by user; false for a rule that is not in force. */
   countsByUser(ruleName: string | undefined): boolean
   /** Returns the limit that events name by its policy; undefined where it has no fixed rate, or is not in force. */

@@ -37,6 +37,7 @@ import {
   createStore,
   createStoreComponent,
   createStoreLimiter,
+  createUsageLog,
 } from './wiring.js'
 
 declare module 'fastify' {
@@ -95,6 +96,7 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   const router = readRouterOptions(app)
   const current = components.open('rules', createCurrentSnapshot(settings, opened, router, log))
   const events = createEventLog(settings, opened, log)
+  const usage = createUsageLog(settings, opened, log)
   const conditions = new ConditionReports(app.log)
   const counters = new CodeCounters()
   const writer = components.open('bans', new BanWriter({ database: opened.database, log }))
@@ -106,6 +108,7 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
     components.open('metrics', openReadings(metrics, settings, readings))
   }
   components.open('events', createFlush(opened, events))
+  if (usage) components.open('usage', createFlush(opened, usage))
   if (enabled) {
     if (needsDatabase(settings)) components.open('database at start', createDatabaseStart(opened.database, log))
     if (settings.schedule) {
@@ -113,7 +116,7 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
       components.open('schedule', createScheduler(settings.schedule, settings, opened, reports, log))
     }
     if (isLogging) components.open('sums of events', createRollupKeeper(settings, opened, log))
-    components.open('expired counters', createStateSweep(settings, opened, log))
+    components.open('expired counters', createStateSweep(settings, opened, log, usage))
     opened.database.useThreads({ logsEvents: isLogging })
   }
 
@@ -153,7 +156,20 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
     app.addHook(settings.hook, hook.onRequest)
     app.addHook('onReady', async () => warnOfScope(app))
   }
-  const decorated = { settings, opened, router, addresses, store, limiter, current, events, reports, counters, hook }
+  const decorated = {
+    settings,
+    opened,
+    router,
+    addresses,
+    store,
+    limiter,
+    current,
+    events,
+    usage,
+    reports,
+    counters,
+    hook,
+  }
   const decoration = createDecoration(decorated)
   app.decorate('smartRateLimit', decoration)
   attachInternals(decoration, createInternals(decorated, staffLimiter, log, components))

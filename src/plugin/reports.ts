@@ -17,6 +17,7 @@ import { ruleHitCounts } from '../reports/rule-traffic.js'
 import { suggestedRates } from '../reports/suggested-rates.js'
 import { topClients } from '../reports/top-clients.js'
 import { trafficSummary } from '../reports/traffic.js'
+import { UsageReports } from '../reports/usage.js'
 import { type Analytics, SILENT } from './analytics-interface.js'
 
 /** The dependencies of alerts; without them, alerts go only to the channels that a call names. */
@@ -38,6 +39,7 @@ export function openReports(
   // Async, so that an invalid option rejects instead of throwing.
   const findAlertableOffenders = async (options: AlertableOffendersOptions) => read(alertableOffenders(options))
   const getIncidents = async (options?: WindowOptions) => read(incidents(options))
+  const usage = new UsageReports(database, clock, privacy)
   return {
     getTrafficSummary: async (options) => read(trafficSummary(options)),
     getTopOffenders: async (options) => read(topOffenders(options)),
@@ -51,6 +53,7 @@ export function openReports(
     getClient: async (options) => read(clientDetail(options)),
     getIncidents,
     suggestRates: async (options) => read(suggestedRates(options)),
+    getUsage: async (options) => usage.page(options),
     findAlertableOffenders,
     sendOffenderAlerts: async (options = {}) =>
       sendOffenderAlerts({ findOffenders: findAlertableOffenders, database, clock, ...alerts }, options),

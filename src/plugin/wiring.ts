@@ -8,6 +8,7 @@ import { countOf } from '../ground/number-text.js'
 import type { OutageLog } from '../ground/outage-log.js'
 import { createdByFirstCall } from '../ground/remember.js'
 import { Poll } from '../ground/time/poll.js'
+import { REQUESTS } from '../ground/unit.js'
 import { RefusalBans, type RefusalBansOptions } from '../http/refusal-bans.js'
 import { CountedResponses, HeldPermits } from '../http/request-end.js'
 import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
@@ -21,13 +22,16 @@ import { DatabaseStore } from '../limiter/stores/sql/database-store.js'
 import { type DeleteExpired, StateSweep, stateDeletions } from '../limiter/stores/sql/state-cleanup.js'
 import type { Store } from '../limiter/stores/store.js'
 import { validatedStore } from '../limiter/validated-store.js'
-import { createBatchTable } from '../log/batch-table.js'
-import { insertEventsSql } from '../log/event.js'
+import { createBatchTable, type RowKind } from '../log/batch-table.js'
+import { EVENT_ROWS } from '../log/event.js'
 import { EventLog } from '../log/event-log.js'
 import { EventLogState } from '../log/event-log-state.js'
+import type { RecordLogOptions } from '../log/record-log.js'
 import { RollupKeeper } from '../log/rollups/keeper.js'
 import { openSpoolFolder } from '../log/spool-folder.js'
 import { SpooledTable } from '../log/spooled-table.js'
+import { UsageLog } from '../log/usage/usage-log.js'
+import { deleteOldUsage, USAGE_ROWS, usageSpool } from '../log/usage/usage-table.js'
 import type { Preview, PreviewDependencies } from '../reports/preview/preview.js'
 import { deleteExpiredBans } from '../rules/bans/ban-table.js'
 import { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
@@ -35,6 +39,7 @@ import { analyticsFor } from './analytics.js'
 import type { Analytics } from './analytics-interface.js'
 import type { OpenDatabase } from './client/client.js'
 import type { Component } from './components.js'
+import { needsDatabase } from './database-start.js'
 import { canSettle } from './settings/middleware.js'
 import type { Settings } from './settings/resolve.js'
 
@@ -185,34 +190,56 @@ export function createCurrentSnapshot(
   })
 }
 
-export function createEventLog(settings: Settings, { database }: OpenDatabase, log: OutageLog): EventLog {
-  const { clock, enabled, logEvents, eventSpool } = settings
-  const isLogging = enabled && logEvents !== false
-  const folder = isLogging && eventSpool !== undefined ? openSpoolFolder(eventSpool) : undefined
+export function createEventLog(settings: Settings, opened: OpenDatabase, log: OutageLog): EventLog {
+  const isLogging = settings.enabled && settings.logEvents !== false
+  const folder = isLogging ? settings.eventSpool : undefined
+  return new EventLog(createGroupCommits(settings, opened, log, EVENT_ROWS, folder))
+}
+
+/** Returns the log of usage; undefined where the app keeps none. */
+export function createUsageLog(settings: Settings, opened: OpenDatabase, log: OutageLog): UsageLog | undefined {
+  const { enabled, usage, eventSpool } = settings
+  if (!enabled || usage === false || usage?.length === 0 || !needsDatabase(settings)) return undefined
+  const isKept = usage === undefined ? (unit: string) => unit !== REQUESTS : (unit: string) => usage.includes(unit)
+  return new UsageLog(createGroupCommits(settings, opened, log, USAGE_ROWS, usageSpool(eventSpool)), isKept)
+}
+
+/** @param spool the folder of the spool; undefined where there is none */
+function createGroupCommits(
+  { clock, eventBuffer }: Settings,
+  { database }: OpenDatabase,
+  log: OutageLog,
+  rows: RowKind,
+  spool: string | undefined,
+): RecordLogOptions {
+  const folder = spool === undefined ? undefined : openSpoolFolder(spool)
   const now = () => clock.now()
-  const state = new EventLogState(now, log)
+  const state = new EventLogState(now, log, rows.what)
   const batchSize = database.dialect.rowsPerInsert
-  const table = createBatchTable(database, clock, folder !== undefined, insertEventsSql)
-  return new EventLog({
-    table: folder === undefined ? state.counting(table) : new SpooledTable({ table, folder, batchSize, state }),
+  const table = createBatchTable(database, clock, folder !== undefined, rows)
+  return {
+    table: folder === undefined ? state.counting(table) : new SpooledTable({ table, folder, batchSize, rows, state }),
     writer: folder?.writer ?? randomUUID(),
     batchSize,
     maxGatherMs: MAX_GATHER_MS,
-    bufferSize: settings.eventBuffer,
+    bufferSize: eventBuffer,
     now,
     state,
-  })
+  }
 }
 
-/** Writes buffered events before every report and when the app closes. */
-export function createFlush({ database: { beforeReport } }: OpenDatabase, events: EventLog): Component {
+/** Writes buffered rows before every report and when the app closes. */
+export function createFlush(
+  { database: { beforeReport } }: OpenDatabase,
+  log: Pick<EventLog, 'flush' | 'close'>,
+): Component {
   // A long spool takes minutes to be written, for which no report waits.
-  const flush = () => Promise.race([events.flush(), delay(FLUSH_TIMEOUT_MS, undefined, { ref: false })])
+  const flush = () => Promise.race([log.flush(), delay(FLUSH_TIMEOUT_MS, undefined, { ref: false })])
   beforeReport.add(flush)
   return {
     close: () => {
       beforeReport.delete(flush)
-      return events.close()
+      return log.close()
     },
   }
 }
@@ -227,13 +254,17 @@ export function createReports(
 
 /** Creates the sweep of what expires in the tables that this server uses. */
 export function createStateSweep(
-  { clock, middleware: { backend }, useDynamicRules }: Settings,
+  { clock, middleware: { backend }, useDynamicRules, keepUsageForMs }: Settings,
   { database }: OpenDatabase,
   log: OutageLog,
+  usage: UsageLog | undefined,
 ): StateSweep {
   const counters = backend === 'database' ? stateDeletions(database) : []
   const bans: DeleteExpired = (cutoffMs, batchSize) => deleteExpiredBans(database, cutoffMs, batchSize)
-  return new StateSweep({ deletions: useDynamicRules ? [...counters, bans] : counters, clock, log })
+  const oldUsage: DeleteExpired = (cutoffMs, batchSize) =>
+    deleteOldUsage(database, cutoffMs - keepUsageForMs, batchSize)
+  const deletions = [...counters, ...(useDynamicRules ? [bans] : []), ...(usage === undefined ? [] : [oldUsage])]
+  return new StateSweep({ deletions, clock, log })
 }
 
 interface BanDependencies extends Pick<RefusalBansOptions, 'writer' | 'log'> {

@@ -20,6 +20,7 @@ const TABLES_WITHOUT_MODEL = [
   'rate_limit_rule_rollup',
   'rate_limit_traffic_rollup',
   'rate_limit_trend',
+  'rate_limit_usage',
   'rate_limit_watermark',
 ]
 

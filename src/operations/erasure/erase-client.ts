@@ -6,15 +6,17 @@ import type { RedisClient } from '../../database/redis-client.js'
 import { errorMessage } from '../../ground/errors.js'
 import { countOf } from '../../ground/number-text.js'
 import type { Clock } from '../../ground/time/clock.js'
-import { createBatchTable } from '../../log/batch-table.js'
-import { insertEventsSql, toEventRow } from '../../log/event.js'
+import { createBatchTable, type RowKind } from '../../log/batch-table.js'
+import { EVENT_ROWS } from '../../log/event.js'
 import { EventLogState } from '../../log/event-log-state.js'
 import { findSpooled, openSpoolFolder, type SpooledTraces } from '../../log/spool-folder.js'
 import { SpooledTable } from '../../log/spooled-table.js'
+import { USAGE_ROWS, usageSpool } from '../../log/usage/usage-table.js'
 import type { Batches } from './batches.js'
 import { countShared, eraseEvents, eraseSums } from './erase-events.js'
 import { ERASED, eraseOverrides, OVERWRITE_DELETED } from './erase-overrides.js'
 import { eraseAlerts, eraseCounters, eraseRedisCounters } from './erase-state.js'
+import { eraseUsage } from './erase-usage.js'
 import { ErasedClient } from './erased-client.js'
 
 export interface EraseDependencies {
@@ -39,6 +41,8 @@ export interface ErasedTraces {
   readonly recounted_hours: number
   readonly counters: number
   readonly redis_counters: number
+  /** Sums of its usage, by day and by month. */
+  readonly usage: number
   readonly alerts: number
   readonly overrides: number
   /** Changes in the history whose client was replaced. */
@@ -50,7 +54,7 @@ export interface ErasedTraces {
 }
 
 /**
- * Deletes what is stored of one client: its events and their sums, counters, alerts, overrides and bans, and its name in
+ * Deletes what is stored of one client: its events and their sums, counters, usage, alerts, overrides and bans, and its name in
  * their history. It works in batches beside running servers, can be interrupted at any time, and run again.
  *
  * @param client `ip:203.0.113.7`, `user:7`, or another client as the reports spell it; the pseudonym of an address is
@@ -62,13 +66,15 @@ export async function eraseClient(
   client: string,
   batches: Batches,
 ): Promise<ErasedTraces> {
-  const { database, clock, ipv6Subnet, privacy, redis, namespace } = dependencies
+  const { database, clock, ipv6Subnet, privacy, redis, namespace, eventSpool } = dependencies
   const kinds = new Map<string, ClientKind>()
   const erased = new ErasedClient(client, ipv6Subnet, privacy, kinds)
   await database.ready()
   for (const [name, kind] of await readKinds(database)) kinds.set(name, kind)
   if (database.dialect.provider === 'sqlite' && !batches.dryRun) await database.query(OVERWRITE_DELETED)
-  const spool = await writeSpool(dependencies, erased, batches)
+  const spool = await writeSpool(dependencies, eventSpool, EVENT_ROWS, erased, batches)
+  const usageFolder = usageSpool(eventSpool)
+  const spooledUsage = await writeSpool(dependencies, usageFolder, USAGE_ROWS, erased, batches)
   // Bans first: a client that is refused meanwhile may be banned again, and is then found by the next run.
   const { overrides, changes, networks } = await eraseOverrides(database, erased, clock.now(), batches)
   const events = await eraseEvents(database, erased, () => clock.now(), batches)
@@ -82,6 +88,7 @@ export async function eraseClient(
           failures.push(`${errorMessage(error)}: run it again, or let each counters expire`)
           return 0
         })
+  const usage = await eraseUsage(database, erased, batches)
   const alerts = await eraseAlerts(database, erased, clock.now(), batches)
   const shared = erased.shared === undefined ? 0 : await countShared(database, erased.shared)
   const kept = [
@@ -93,8 +100,10 @@ export async function eraseClient(
     events.left > 0 && `${countOf(events.left, 'event')} written meanwhile: run it again.`,
     spool.events > 0 &&
       `${countOf(spool.events, 'event')} in the spool of a running server: run it again when they are in the database.`,
-    spool.unreadable > 0 &&
-      `${countOf(spool.unreadable, 'file')} of the spool that cannot be read (*.unreadable) and may name it: delete them.`,
+    spooledUsage.events > 0 &&
+      `${countOf(spooledUsage.events, 'sum of usage', 'sums of usage')} in the spool of a running server: run it again when they are in the database.`,
+    spool.unreadable + spooledUsage.unreadable > 0 &&
+      `${countOf(spool.unreadable + spooledUsage.unreadable, 'file')} of the spool that cannot be read (*.unreadable) and may name it: delete them.`,
     'The totals of each hour, which have no clients.',
   ]
   return {
@@ -104,6 +113,7 @@ export async function eraseClient(
     recounted_hours,
     counters,
     redis_counters,
+    usage,
     alerts,
     overrides,
     changes,
@@ -127,28 +137,31 @@ async function readKinds(database: Database): Promise<(readonly [string, ClientK
 }
 
 /**
- * Writes what servers that are gone left in the spool to the table, where it is found.
+ * Writes what servers that are gone left in a spool to the table, where it is found.
  *
- * @returns what stays: the events of the client in the spools of servers that run, and the files that cannot be read
+ * @returns what stays: the rows of the client in the spools of servers that run, and the files that cannot be read
  */
 async function writeSpool(
-  { database, clock, eventSpool }: EraseDependencies,
+  { database, clock }: EraseDependencies,
+  spool: string | undefined,
+  rows: RowKind,
   erased: ErasedClient,
   { dryRun, signal }: Batches,
 ): Promise<SpooledTraces> {
-  if (eventSpool === undefined) return { events: 0, unreadable: 0 }
+  if (spool === undefined) return { events: 0, unreadable: 0 }
   if (!dryRun) {
     const table = new SpooledTable({
-      table: createBatchTable(database, clock, true, insertEventsSql),
-      folder: openSpoolFolder(eventSpool),
+      table: createBatchTable(database, clock, true, rows),
+      folder: openSpoolFolder(spool),
       batchSize: database.dialect.rowsPerInsert,
+      rows,
       state: new EventLogState(() => clock.now(), { error: () => undefined }),
     })
     const aborted = signal === undefined ? [] : [once(signal, 'abort').catch(() => undefined)]
     if (!signal?.aborted) await Promise.race([table.replayed, ...aborted])
     await table.close()
   }
-  return findSpooled(eventSpool, (row) => row.some((value) => isName(value, erased)), toEventRow)
+  return findSpooled(spool, (row) => row.some((value) => isName(value, erased)), rows)
 }
 
 function isName(value: unknown, erased: ErasedClient): boolean {

@@ -98,15 +98,22 @@ export interface RateLimitOptions extends AlertSettingOptions, PrivacySettingOpt
   /** The time for which a request waits for the store, in milliseconds; 500 by default. */
   storeTimeoutMs?: number | undefined
   /**
-   * The most events buffered while the database is busy or away; further ones go to the spool, or are dropped and
+   * The most events, and sums of usage, buffered while the database is busy or away; further ones go to the spool, or are dropped and
    * counted; 20000 by default.
    */
   eventBuffer?: number | undefined
   /**
-   * A local folder, such as `./ratelimit-events`, for the events that the database does not take: at most 256 MiB per
+   * A local folder, such as `./ratelimit-events`, for the events and the usage that the database does not take: at most 256 MiB per
    * process, which it takes when it is back, or when the next process starts. Processes can share it. Off by default.
    */
   eventSpool?: string | undefined
+  /**
+   * The units whose usage is kept, in sums per client, policy and UTC day: `['tokens']`; `false` for none. By default
+   * every unit but `requests`, where the app stores anything in the database. It needs no event log.
+   */
+  usage?: readonly string[] | false | undefined
+  /** The time for which usage is kept after its month, in days; `400d` by default. */
+  keepUsageFor?: string | undefined
   /**
    * Counts decisions, measures how long they take, and reports on the store, the events and the rules:
    * `{ prometheus: register }` or `{ openTelemetry: true }`. Needs prom-client, or @opentelemetry/api. Off by default.

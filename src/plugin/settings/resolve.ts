@@ -10,6 +10,7 @@ import {
   FLAG,
   parseSettings,
   readFlag,
+  readList,
   readNumber,
   type SettingTable,
   shown,
@@ -17,7 +18,7 @@ import {
   validateSettings,
   withoutUndefined,
 } from '../../ground/setting.js'
-import { type Clock, LAST_MOMENT_MS, SECOND_MS, systemClock } from '../../ground/time/clock.js'
+import { type Clock, DAY_MS, LAST_MOMENT_MS, SECOND_MS, systemClock } from '../../ground/time/clock.js'
 import { ALERT_SETTINGS, type AlertSettingOptions, alertSettingsFrom } from '../../operations/alerts/alert-settings.js'
 import { findVariable, variableFor } from './environment.js'
 import { resolveMetrics } from './metrics.js'
@@ -41,14 +42,14 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
   const inCode = withoutUndefined(options)
   const merged: RateLimitOptions = { ...fromEnvironment, ...inCode }
   const called = (name: string) => (name in inCode ? name : variableFor(name))
-  const { ruleCacheTimeout, ...settings } = parseSettings(OWN_SETTINGS, merged, called)
+  const { ruleCacheTimeout, keepUsageFor, ...settings } = parseSettings(OWN_SETTINGS, merged, called)
   if (settings.hashHeaderKeys && settings.hashSecret === undefined) {
     throw new InvalidSettingError('Setting "hashHeaderKeys" is true without "hashSecret": give RATELIMIT_HASH_SECRET')
   }
   const privacy = privacyFrom(settings, called)
-  if (settings.eventSpool !== undefined && settings.logEvents === false) {
+  if (settings.eventSpool !== undefined && settings.logEvents === false && !settings.usage) {
     throw new InvalidSettingError(
-      `Setting "eventSpool" is ${JSON.stringify(settings.eventSpool)}, and "logEvents" is false: give logEvents: true or 'blocked', or leave out eventSpool`,
+      `Setting "eventSpool" is ${JSON.stringify(settings.eventSpool)}, and "logEvents" is false: give logEvents: true or 'blocked', or usage such as ['tokens'], or leave out eventSpool`,
     )
   }
   const middleware = resolveMiddleware(options.middleware ?? {}, fromEnvironment.middleware ?? {})
@@ -61,6 +62,7 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
   return {
     ...settings,
     ruleCacheTimeoutMs: ruleCacheTimeout * SECOND_MS,
+    keepUsageForMs: keepUsageFor,
     middleware,
     alerts,
     schedule: resolveSchedule(settings.schedule, alerts),
@@ -119,6 +121,12 @@ export const OWN_SETTINGS = {
       (folder: string) => !folder.startsWith('file:'),
       'is a URL: give a folder, such as ./ratelimit-events',
     ),
+  },
+  usage: { ...VALIDATORS.unitNames, read: (text: string) => (readFlag(text) === false ? false : readList(text)) },
+  keepUsageFor: {
+    ...VALIDATORS.daysText,
+    default: '400d',
+    parse: (text: string) => Number.parseInt(text, 10) * DAY_MS,
   },
   metrics: { ...VALIDATORS.reference, allowed: 'an object such as { prometheus: register }', parse: resolveMetrics },
   schedule: { ...VALIDATORS.reference, allowed: 'an object such as { alerts: "*/5 * * * *" }' },

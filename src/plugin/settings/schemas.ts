@@ -5,6 +5,7 @@
 import Type from 'typebox'
 import { ADDRESS_FORMS } from '../../clients/address-privacy.js'
 import { NAMESPACE, NAMESPACE_ALLOWED } from '../../ground/storable.js'
+import { UNIT, UNIT_ALLOWED } from '../../ground/unit.js'
 import { HEADER_VARIANTS } from '../../http/headers.js'
 import { STORE_ERROR_ACTIONS } from '../../limiter/fallback.js'
 import { WEBHOOK_FORMATS } from '../../operations/alerts/webhook-format.js'
@@ -28,6 +29,13 @@ export const schemaName = Type.String({
   description: 'a name of letters, digits and _, at most 63',
 })
 export const namespace = Type.String({ pattern: NAMESPACE.source, description: NAMESPACE_ALLOWED })
+export const unitNames = Type.Union([Type.Literal(false), Type.Array(Type.String({ pattern: UNIT.source }))], {
+  description: `false, or a list of units such as tokens, each ${UNIT_ALLOWED}`,
+})
+export const daysText = Type.String({
+  pattern: '^[1-9][0-9]{0,3}d$',
+  description: 'a number of days such as 400d, 1d to 9999d',
+})
 export const limitName = Type.String({
   pattern: '^[\\x20-\\x7e]{1,100}$',
   description: '1 to 100 printable ASCII characters',

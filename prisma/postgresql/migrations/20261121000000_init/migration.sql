@@ -866,6 +866,25 @@ CREATE TRIGGER "rate_limit_event_rollup_truncate" AFTER TRUNCATE ON "rate_limit_
 FOR EACH STATEMENT EXECUTE FUNCTION "rate_limit_event_changed"();
 
 -- CreateTable
+-- What each client used of a unit, by policy: `span` is `day` or `month`, and `period` such a day or month in UTC, as
+-- 2026-11-30 or 2026-11. Servers add every charge to both. `requests` has each request once a day.
+-- A page has room for the next versions of its rows.
+CREATE TABLE "rate_limit_usage" (
+    "span" VARCHAR(5) COLLATE "C" NOT NULL,
+    "period" VARCHAR(10) COLLATE "C" NOT NULL,
+    "unit" VARCHAR(30) COLLATE "C" NOT NULL,
+    "client" VARCHAR(255) COLLATE "C" NOT NULL,
+    "policy" VARCHAR(255) COLLATE "C" NOT NULL,
+    "amount" BIGINT NOT NULL,
+    "requests" BIGINT NOT NULL,
+
+    CONSTRAINT "rate_limit_usage_pkey" PRIMARY KEY ("span", "period", "unit", "client", "policy")
+) WITH (fillfactor = 80);
+
+-- CreateIndex
+CREATE INDEX "rate_limit_usage_client_idx" ON "rate_limit_usage"("client", "span", "period");
+
+-- CreateTable
 CREATE TABLE "rate_limit_alert" (
     "watch" VARCHAR(80) NOT NULL,
     "key" VARCHAR(255) NOT NULL,

@@ -688,6 +688,24 @@ BEGIN
 END;
 
 -- CreateTable
+-- What each client used of a unit, by policy: `span` is `day` or `month`, and `period` such a day or month in UTC, as
+-- 2026-11-30 or 2026-11. Servers add every charge to both. `requests` has each request once a day.
+CREATE TABLE "rate_limit_usage" (
+    "span" TEXT NOT NULL,
+    "period" TEXT NOT NULL,
+    "unit" TEXT NOT NULL,
+    "client" TEXT NOT NULL,
+    "policy" TEXT NOT NULL,
+    "amount" BIGINT NOT NULL,
+    "requests" BIGINT NOT NULL,
+
+    PRIMARY KEY ("span", "period", "unit", "client", "policy")
+) WITHOUT ROWID;
+
+-- CreateIndex
+CREATE INDEX "rate_limit_usage_client_idx" ON "rate_limit_usage"("client", "span", "period");
+
+-- CreateTable
 CREATE TABLE "rate_limit_alert" (
     "watch" TEXT NOT NULL,
     "key" TEXT NOT NULL,
