@@ -1,12 +1,13 @@
 /** Checks from code, of the plugin's own limit and of limits for single routes. */
 import type { FastifyRequest } from 'fastify'
 import type { Decision } from '../limiter/algorithm.js'
-import { CheckedRequest } from './checked-request.js'
+import { CheckedRequest, NOT_ASKED } from './checked-request.js'
 import { chargedCost, validateCost } from './cost.js'
 import { after } from './host-function.js'
 import type { HookDependencies } from './on-request.js'
 import type { RequestDecision } from './request-decision.js'
 import type { AnyRequest } from './request-reply.js'
+import { tellDecisive } from './several-limits.js'
 
 export interface CheckOptions {
   /** The part of the limit that is used: an integer, 1 to 2147483647. */
@@ -86,15 +87,27 @@ export function createAsk(
   }
 }
 
+/** Returns the answer of a check of cost 0 as it is for a request with a cost of its own. */
+function forOneRequest(checked: CheckedRequest, requestCost: number): RequestDecision {
+  const { applied, limit } = checked
+  // The ceiling is not among the limits that it refuses beside.
+  if (!applied?.some((each) => each.limit === limit)) {
+    checked.decision = forCost(checked.decision, chargedCost(requestCost, limit.cost))
+    return checked.described
+  }
+  for (const each of applied) {
+    if (each.decision === NOT_ASKED) continue
+    each.decision = forCost(each.decision, chargedCost(requestCost, each.limit.cost))
+  }
+  checked.decision = tellDecisive(checked, applied)
+  return checked.described
+}
+
 /**
- * Returns the answer of a check of cost 0, which is for a cost of 1, as it is for a request with a cost of its own. The
- * wait is then the longest possible: until nothing is used.
+ * Returns a decision for a cost of 1 as it is for another one. The wait is then the longest possible: until nothing is
+ * used.
  */
-function forOneRequest(
-  { described: decision, limit: limitFound }: CheckedRequest,
-  requestCost: number,
-): RequestDecision {
-  const cost = chargedCost(requestCost, limitFound.cost)
+function forCost(decision: Decision, cost: number): Decision {
   if (cost === 1 || decision.unavailable) return decision
   const short = (decision.windows ?? [decision]).filter(({ remaining }) => remaining < cost)
   const [longest] = short.toSorted((one, other) => other.resetMs - one.resetMs)

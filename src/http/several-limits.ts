@@ -210,7 +210,7 @@ function note({ countsAtOnce }: SeveralLimitsDependencies, applied: AppliedLimit
  * Makes a request tell of the limit that decides: of those that refuse the one with the longest wait, else one that would
  * refuse if it blocked, else the one with the smallest share left.
  */
-function tellDecisive(checked: CheckedRequest, applied: readonly AppliedLimit[]): Decision {
+export function tellDecisive(checked: CheckedRequest, applied: readonly AppliedLimit[]): Decision {
   let decisive: AppliedLimit | undefined
   for (const each of applied) if (decisive === undefined || tellsMore(each, decisive)) decisive = each
   if (decisive === undefined) throw new RangeError('a request without limits')

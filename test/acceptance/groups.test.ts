@@ -204,6 +204,26 @@ describe('several limits', () => {
     assert.deepEqual(await counts('alice'), { user: 8, team: 18 })
   })
 
+  test('a peek answers what the next request would be, by the cost of each limit', async (t) => {
+    const { by, request } = await startGroupApp(t, [
+      { name: 'user', rate: '100/m', cost: 40 },
+      { ...TEAM, rate: '10/h' },
+    ])
+    const peek = async (): Promise<RequestDecision> =>
+      JSON.parse((await request('/', { method: 'OPTIONS', headers: { 'x-user': 'alice' } })).text)
+    for (let count = 0; count < 2; count++) assert.equal(await by('alice'), 200)
+    const { policy, allowed, remaining, limits } = await peek()
+    assert.deepEqual([policy, allowed, remaining], ['user', false, 20])
+    assert.deepEqual(
+      limits.map(({ decision }) => [decision?.allowed, decision?.remaining]),
+      [
+        [false, 20],
+        [true, 8],
+      ],
+    )
+    assert.equal(await by('alice'), 429)
+  })
+
   test('permits are held by the requests that pass every limit, and by no others', async (t) => {
     const started: (() => void)[] = []
     const { by, counts } = await startGroupApp(

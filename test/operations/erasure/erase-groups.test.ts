@@ -148,13 +148,24 @@ forEachDatabase((provider) => {
     assert.deepEqual(await rowsOf(database, EVENTS_AND_SUMS), [])
   })
 
-  test('addresses are pseudonyms under the keys of all groups, and are erased by them', async (t) => {
+  test('addresses are pseudonyms, and headers hashes, under the keys of all groups, and are erased by them', async (t) => {
     const database = await openDatabase(t, provider)
-    const { clock } = await serve(t, database, { privacy: { addresses: 'pseudonym' }, hashSecret: SECRET })
+    const hidden = { privacy: { addresses: 'pseudonym' }, hashHeaderKeys: true, hashSecret: SECRET } as const
+    const { app, clock, statuses } = await serve(t, database, hidden)
+    await app.smartRateLimit.client.rateLimitRule.create({
+      data: { name: 'api-key', group: 'api-key', pathPattern: '^/', key: 'header:x-api-key', rate: '1/m' },
+    })
+    const withKey = { from: ALICE, headers: { 'x-api-key': 'a secret of Alice' } }
+    assert.deepEqual(await statuses(2, '/', withKey), [200, 429])
+    await app.smartRateLimit.events.flush()
     await foldRollups(database.database, clock.now())
     const everywhere = [...EVENTS_AND_SUMS, ...STATE_TABLE_NAMES]
-    const named = (await rowsOf(database, everywhere)).filter((row) => /203\.0\.113/.test(row))
-    assert.deepEqual(named, [])
+    const stored = await rowsOf(database, everywhere)
+    assert.deepEqual(
+      stored.filter((row) => /203\.0\.113|a secret of Alice/.test(row)),
+      [],
+    )
+    assert.ok(stored.some((row) => /"key":"rule:api-key:/.test(row)))
     const { clients } = await erase(database, `ip:${ALICE}`, clock.now, SECRET)
     const pseudonym = clients[1]?.slice('ip:'.length) ?? ''
     assert.match(pseudonym, /^~[0-9a-f]{32}$/)
