@@ -5,7 +5,7 @@ import { randomInt } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Check, type Decision, isPlain, type Settlement } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
-import { toCharge, toDecision, toPeek } from '../limiter/peek.js'
+import { toDecision, toPeek } from '../limiter/peek.js'
 import { countsStatus } from '../rules/counted-statuses.js'
 import type { CheckedRequest } from './checked-request.js'
 import { after } from './host-function.js'
@@ -66,13 +66,13 @@ export function forgetResponse(request: FastifyRequest): void {
  * It watches single responses: rules can begin to count responses while the server runs, and others cost nothing.
  */
 export class CountedResponses {
-  readonly #limiter: Pick<Limiter, 'check'>
+  readonly #limiter: Pick<Limiter, 'charge'>
   readonly #now: () => number
   /** The charges that the store is counting. */
   readonly pending: PendingWrites
 
   /** @param failed reports that a response could not be counted, as with a clock of the host that throws */
-  constructor(limiter: Pick<Limiter, 'check'>, now: () => number, failed: (error: unknown) => void) {
+  constructor(limiter: Pick<Limiter, 'charge'>, now: () => number, failed: (error: unknown) => void) {
     this.#limiter = limiter
     this.#now = now
     this.pending = new PendingWrites(failed)
@@ -102,7 +102,7 @@ export class CountedResponses {
       awaited.add(request)
       atResponseStart(request, reply, (status) => {
         if (!countsStatus(counts, status) || !awaited.has(request)) return
-        this.pending.run(check.key, () => this.#limiter.check(toCharge(check), this.#now()))
+        this.pending.run(check.key, () => this.#limiter.charge(check, this.#now()))
       })
     }
   }

@@ -26,6 +26,10 @@ interface Batch {
   nowMs: number
 }
 
+function isCharge({ check }: PendingCheck): boolean {
+  return check.charges === true
+}
+
 /**
  * Creates functions that gather checks and settlements into batches: those that arrive while no more batches may be under
  * way, or within one turn of the event loop, are sent together; of many, the first ones before the others. The settlements of
@@ -65,7 +69,9 @@ export function createBatches(store: SafeStore, isOrdered = false) {
     underWay++
     if (returned.length > 0) settleReturned(nowMs)
     if (returning !== undefined && !isOrdered) await returning
-    const waiting = queued.filter(({ check }) => !abandoned.has(check))
+    const sent = queued.filter(({ check }) => !abandoned.has(check))
+    // One statement takes all charges of a counter, and another one its other checks.
+    const waiting = sent.some(isCharge) ? [...sent.filter(isCharge), ...sent.filter((each) => !isCharge(each))] : sent
     const settled = settling.length > 0 ? settle(settling, nowMs) : undefined
     const checks = waiting.map(({ check }) => check)
     const decisions = checks.length > 0 ? await store.check(checks, nowMs) : []

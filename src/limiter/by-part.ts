@@ -19,6 +19,7 @@ interface Part {
 export function limiterByPart(partOf: (key: string) => string, create: (part: string) => Limiter): Limiter {
   const parts = new Map<string, Part>()
   let errorsOfForgotten = 0
+  let lostByForgotten = 0
   let lastMs = 0
 
   function limiterFor(key: string, nowMs: number): Limiter {
@@ -31,9 +32,10 @@ export function limiterByPart(partOf: (key: string) => string, create: (part: st
 
   function open(name: string, nowMs: number): Part {
     for (const [other, { limiter, usedMs }] of parts) {
-      if (Math.abs(nowMs - usedMs) < UNUSED_MS) continue
+      if (Math.abs(nowMs - usedMs) < UNUSED_MS || limiter.owedCharges > 0) continue
       parts.delete(other)
       errorsOfForgotten += limiter.storeErrors
+      lostByForgotten += limiter.lostCharges
       void limiter.close()
     }
     const part = { limiter: create(name), usedMs: nowMs }
@@ -45,6 +47,7 @@ export function limiterByPart(partOf: (key: string) => string, create: (part: st
 
   return {
     check: (check, nowMs, waitedMs, leads) => limiterFor(check.key, nowMs).check(check, nowMs, waitedMs, leads),
+    charge: (check, nowMs) => limiterFor(check.key, nowMs).charge(check, nowMs),
     remembered: (check, nowMs) => limiterFor(check.key, nowMs).remembered(check, nowMs),
     decideLocally: (check, nowMs) => limiterFor(check.key, nowMs).decideLocally(check, nowMs),
     checkLeased: (check, nowMs, waitedMs) => limiterFor(check.key, nowMs).checkLeased(check, nowMs, waitedMs),
@@ -73,6 +76,12 @@ export function limiterByPart(partOf: (key: string) => string, create: (part: st
     },
     get storeErrors() {
       return limiters().reduce((sum, { storeErrors }) => sum + storeErrors, errorsOfForgotten)
+    },
+    get owedCharges() {
+      return limiters().reduce((sum, { owedCharges }) => sum + owedCharges, 0)
+    },
+    get lostCharges() {
+      return limiters().reduce((sum, { lostCharges }) => sum + lostCharges, lostByForgotten)
     },
   }
 }

@@ -1,12 +1,14 @@
 import type { Check, Decision, Settlement } from './algorithm.js'
 import type { Answers, BatchStore, SafeStore } from './batch-store.js'
 import type { Fallback } from './fallback.js'
+import { holdsPermits } from './owed.js'
 import { Recovery } from './recovery.js'
-import { holdsPermits } from './unreturned-permits.js'
 
 export interface CircuitBreakerOptions {
   /** Decides when the store does not. */
   readonly fallback: Fallback
+  /** Takes a charge that the store was not asked for. */
+  readonly owe: (charge: Check) => void
   /** Notes that the store answers again. */
   readonly onRecovery: () => void
   /** The name of the store's part that the breaker is for; empty for the whole store. */
@@ -57,11 +59,11 @@ export class CircuitBreaker implements SafeStore {
     if (this.#unanswered === undefined) return undefined
     // A check may fail for a reason of its own: the next probe has another one.
     this.#unanswered = check
-    return this.#decide(check, nowMs)
+    return this.#decideUnasked(check, nowMs)
   }
 
   check(checks: readonly Check[], nowMs: number): Answers | Promise<Answers> {
-    if (this.isOpen) return checks.map((check) => this.#decide(check, nowMs))
+    if (this.isOpen) return checks.map((check) => this.#decideUnasked(check, nowMs))
     const turn = this.#turn
     try {
       const decisions = this.#store.check(checks, nowMs)
@@ -117,6 +119,16 @@ export class CircuitBreaker implements SafeStore {
     // The store may have taken permits all the same. An admitted request gives them back at its end.
     if (!decision.allowed && holdsPermits(check)) void this.settle([check], nowMs)
     return decision
+  }
+
+  /** Returns whether the fallback made a decision. */
+  madeByFallback(decision: Decision): boolean {
+    return this.#withoutStore.has(decision)
+  }
+
+  #decideUnasked(check: Check, nowMs: number): Decision {
+    if (check.charges) this.#options.owe(check)
+    return this.#decide(check, nowMs)
   }
 
   #decide(check: Check, nowMs: number): Decision {

@@ -6,9 +6,9 @@ import { limiterByPart } from './by-part.js'
 import { CircuitBreaker, type CircuitBreakerOptions } from './circuit-breaker.js'
 import { type LeaseOptions, Leases } from './leases.js'
 import type { Limiter } from './limiter.js'
+import { Owed } from './owed.js'
 import { type RefusalsPoll, RememberedRefusals } from './refusals.js'
 import { TimeLimit } from './time-limit.js'
-import { UnreturnedPermits } from './unreturned-permits.js'
 
 /**
  * How long a refusal is remembered where requests give back. They do within a few milliseconds; a client that is refused for
@@ -16,7 +16,7 @@ import { UnreturnedPermits } from './unreturned-permits.js'
  */
 const GIVING_BACK_MS = 200
 
-export interface LimiterOptions extends Omit<CircuitBreakerOptions, 'onRecovery' | 'part'> {
+export interface LimiterOptions extends Omit<CircuitBreakerOptions, 'onRecovery' | 'owe' | 'part'> {
   readonly store: BatchStore
   /** Polls whether remembered refusals still hold: whether another process has reset a counter. */
   readonly refusalsPoll?: RefusalsPoll | undefined
@@ -46,15 +46,19 @@ function createPartLimiter(
 ): Limiter {
   const isRemote = store.concurrency !== Number.POSITIVE_INFINITY
   const limitTime = (wrapped: BatchStore) =>
-    new TimeLimit(wrapped, timeoutMs, (checks, nowMs) => owed.answeredLate(checks, nowMs))
+    new TimeLimit(wrapped, timeoutMs, {
+      answeredLate: (checks, nowMs, answers) => owed.answeredLate(checks, nowMs, answers),
+      failedLate: (checks, error) => owed.oweCharges(checks, error),
+    })
   const timed = limitTime(store)
   const leases = isRemote && lease !== undefined ? new Leases(timed, lease) : undefined
   // The time limit stands around leases too, which may call the store several times for one batch.
-  const owed = new UnreturnedPermits(leases === undefined ? timed : limitTime(leases))
+  const owed = new Owed(leases === undefined ? timed : limitTime(leases))
   const leaseMs = lease?.leaseMs ?? Number.POSITIVE_INFINITY
   const maxAgeMs = () => (givesBack() ? Math.min(leaseMs, GIVING_BACK_MS) : leaseMs)
   const onRecovery = () => refusals?.forgetAll()
-  const breaker = new CircuitBreaker(owed, { fallback, now, log, part, onRecovery })
+  const owe = (charge: Check) => owed.oweCharges([charge])
+  const breaker = new CircuitBreaker(owed, { fallback, now, log, part, owe, onRecovery })
   const refusals = isRemote ? new RememberedRefusals(breaker, refusalsPoll, maxAgeMs) : undefined
   const safe = refusals ?? breaker
   const batches = refusals === undefined ? passDirectly(breaker) : createBatches(refusals, store.isOrdered)
@@ -85,6 +89,19 @@ function createPartLimiter(
     })
   }
 
+  function charge(check: Check, nowMs: number): Decision | undefined | Promise<Decision | undefined> {
+    const inStore = (decision: Decision) => (breaker.madeByFallback(decision) ? undefined : decision)
+    const answer = batches.check({ ...check, charges: true }, nowMs)
+    if (!(answer instanceof Promise)) return inStore(answer)
+    return new Promise((resolve) => {
+      const timer = patientTimeout(() => resolve(undefined), timeoutMs)
+      void answer.then((decision) => {
+        clearTimeout(timer)
+        resolve(inStore(decision))
+      })
+    })
+  }
+
   function checkLeased(check: Check, nowMs: number, waitedMs?: number): Decision | Promise<Decision> {
     // Another process may reset a counter: the poll then forgets the shares.
     refusalsPoll?.isFresh(nowMs)
@@ -92,6 +109,7 @@ function createPartLimiter(
   }
   return {
     check: checkInBatch,
+    charge,
     remembered: (check, nowMs) => refusals?.remembered(check, nowMs),
     decideLocally: (check, nowMs) => refusals?.remembered(check, nowMs),
     settle: batches.settle,
@@ -105,6 +123,7 @@ function createPartLimiter(
     async close() {
       breaker.close()
       await batches.close()
+      await owed.close(now())
       await refusalsPoll?.close()
       await leases?.close()
     },
@@ -113,6 +132,12 @@ function createPartLimiter(
     },
     get storeErrors() {
       return breaker.errors
+    },
+    get owedCharges() {
+      return owed.charges
+    },
+    get lostCharges() {
+      return owed.lost
     },
   }
 }

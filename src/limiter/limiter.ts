@@ -9,6 +9,13 @@ export interface Limiter {
    * @param leads how many checks, which follow at once, go to the store together with this one
    */
   check(check: Check, nowMs: number, waitedMs?: number, leads?: number): Decision | Promise<Decision>
+  /**
+   * Takes the cost of a check whatever its counter says, together with the checks of the same moment. Never fails.
+   *
+   * @returns the decision, which is allowed; undefined where the store has not taken it in time, and where it is owed to the
+   * store until that answers again
+   */
+  charge(check: Check, nowMs: number): Decision | undefined | Promise<Decision | undefined>
   /** Returns a remembered refusal of a check, which counts there; undefined where the store has to be asked. */
   remembered(check: Check, nowMs: number): Decision | undefined
   /** Decides a check where that takes no new counter: by a remembered refusal, or by a counter in this process; otherwise returns undefined. */
@@ -39,4 +46,7 @@ export interface Limiter {
   readonly storeIsDown: boolean
   /** The number of batches of checks that the store has failed or not answered in time. */
   readonly storeErrors: number
+  /** The number of charges that a failing store is owed, and of those beyond 10,000, which were lost. */
+  readonly owedCharges: number
+  readonly lostCharges: number
 }

@@ -1,7 +1,6 @@
-/** Asks whether a check would be allowed, without using anything, and uses its cost later, in any case. */
+/** Asks whether a check would be allowed, without using anything: its cost is charged later, in any case. */
 import type { Check, Decision, Policy, Window, WindowState } from './algorithm.js'
 import { decideWithoutStore } from './fallback.js'
-import { MAX_COUNT } from './rate.js'
 import { hasLessLeft, shownIndex } from './windows.js'
 
 /**
@@ -11,15 +10,6 @@ import { hasLessLeft, shownIndex } from './windows.js'
 export function toPeek({ key, policy, cost }: Check): Check {
   const lowered = cost === 1 ? policy : withLimits(policy, ({ limit }) => Math.max(0, limit - cost + 1))
   return { key, policy: lowered, cost: 0 }
-}
-
-/**
- * Returns the check that uses a cost also beyond the limit, since its request was let through. Fixed windows count in
- * any case; a bucket holds no more than its limit.
- */
-export function toCharge(check: Check): Check {
-  if (check.policy.algorithm !== 'sliding_window') return check
-  return { ...check, policy: withLimits(check.policy, () => MAX_COUNT) }
 }
 
 /** Returns the decision on a check from the answer to its question. The count is what stands, plus the cost. */

@@ -1,4 +1,4 @@
-import { DAY_MS } from '../ground/time/clock.js'
+import { DAY_MS, SECOND_MS } from '../ground/time/clock.js'
 import {
   type Check,
   type Decision,
@@ -31,6 +31,8 @@ interface Refusal {
   count: number
 }
 
+/** The longest time for which a refused reservation is remembered: others are given back at any moment. */
+const RESERVATION_MS = SECOND_MS
 /** A flood from more clients than this reaches the store; each takes about 300 bytes. */
 const MAX_REMEMBERED = 10_000
 /**
@@ -46,7 +48,7 @@ const EXPIRY_INSPECTIONS = 2
  * known and nothing is left until then: in an exhausted fixed window, and for refused checks of cost 1 or 0, whose
  * counts differ. Other checks are not remembered. In a fixed window `count` continues from the store's last one, for
  * this process alone. Of several fixed windows only the one that ends last can be answered for: the others have to
- * count what it refuses.
+ * count what it refuses. A refused reservation is remembered for a second, for those of the same cost. No charge is refused.
  */
 export class Refusals {
   // Insertion order is the order of eviction. After an eviction the store decides again.
@@ -72,6 +74,7 @@ export class Refusals {
 
   /** Returns the decision on a check that is certainly refused; otherwise undefined. */
   answer(check: Check, nowMs: number): Decision | undefined {
+    if (check.charges) return undefined
     const refusal = this.#remembered.get(check.key)
     if (refusal === undefined || refusal.era !== this.#era || !holds(refusal, check)) return undefined
     if (nowMs < refusal.sinceMs) return undefined
@@ -80,12 +83,12 @@ export class Refusals {
       return undefined
     }
     const { policy, cost } = check
-    if (policy.algorithm === 'fixed_window') refusal.count += cost
+    if (countsRefused(policy)) refusal.count += cost
     const decision: Decision = {
       allowed: false,
       count: refusal.count,
       limit: refusal.decision.limit,
-      remaining: 0,
+      remaining: policy.reserves ? refusal.decision.remaining : 0,
       resetMs: Math.max(0, refusal.resetAtMs - nowMs),
       retryAfterMs: neededFor(cost) > leastLimit(policy) ? null : refusal.untilMs - nowMs,
     }
@@ -100,7 +103,8 @@ export class Refusals {
    * @returns the decision; its count continues from what was answered from memory in the same window
    */
   note(check: Check, decision: Decision, nowMs: number, generation: number): Decision {
-    const { key, policy, cost } = check
+    const { key, policy, cost, charges } = check
+    if (charges) return decision
     const earlier = this.#remembered.get(key)
     if (decision.allowed) {
       if (earlier !== undefined) this.#remembered.delete(key)
@@ -109,7 +113,7 @@ export class Refusals {
     const waitMs = waitFor(check, decision)
     if (waitMs === null || generation !== this.#generation) return decision
     const resetAtMs = nowMs + decision.resetMs
-    const isSameWindow = policy.algorithm === 'fixed_window' && earlier?.resetAtMs === resetAtMs
+    const isSameWindow = countsRefused(policy) && earlier?.resetAtMs === resetAtMs
     const count = isSameWindow ? Math.max(decision.count, earlier.count + cost) : decision.count
     this.#remember(key, {
       policy,
@@ -117,7 +121,7 @@ export class Refusals {
       cost,
       sinceMs: nowMs,
       untilMs: nowMs + waitMs,
-      confirmAtMs: nowMs + Math.min(waitMs, this.#maxAgeMs()),
+      confirmAtMs: nowMs + Math.min(waitMs, this.#maxAgeMs(), policy.reserves ? RESERVATION_MS : waitMs),
       resetAtMs,
       era: this.#era,
       count,
@@ -147,7 +151,12 @@ export class Refusals {
 
 /** Returns whether a check would be refused for the same reason: an edited policy is another one. */
 function holds(refusal: Refusal, { policy, cost }: Check): boolean {
-  return samePolicy(refusal.policy, policy) && (cost === refusal.cost || policy.algorithm === 'fixed_window')
+  return samePolicy(refusal.policy, policy) && (cost === refusal.cost || countsRefused(policy))
+}
+
+/** Returns whether a window counts what it refuses too. */
+function countsRefused({ algorithm, reserves }: Policy): boolean {
+  return algorithm === 'fixed_window' && !reserves
 }
 
 /** Returns the windows of a refusal: as the store answered, or unused where they have ended since. */
@@ -174,6 +183,7 @@ function areNested({ windows = [] }: Policy): boolean {
 function waitFor({ policy, cost }: Check, { resetMs, retryAfterMs, windows, unavailable }: Decision): number | null {
   // A request in progress may finish at any moment, and a store may answer again.
   if (!isRate(policy) || unavailable) return null
+  if (policy.reserves) return retryAfterMs ?? RESERVATION_MS
   if (policy.algorithm === 'fixed_window') {
     if (windows === undefined) return resetMs
     if (windows.some((window) => window.resetMs > resetMs)) return null

@@ -1,38 +1,48 @@
 import { patientTimeout } from '../ground/time/cooperative-yield.js'
 import type { Check, Settlement } from './algorithm.js'
-import type { Answers, BatchStore } from './batch-store.js'
-import { PartlyDecidedError } from './batch-store.js'
+import { type Answers, type BatchStore, PartlyDecidedError } from './batch-store.js'
 
 /** The number of unanswered batches at which further ones fail at once. */
 const MAX_UNANSWERED = 8
+
+/** The rejection of a batch of which it is not known whether the store has carried it out, or will. */
+export class NoAnswerError extends Error {
+  override readonly name = 'NoAnswerError'
+}
+
+/** The reactions to the end of a batch that had failed for want of an answer. */
+export interface LateAnswers {
+  /** Notes that the store has carried it out. */
+  answeredLate(checks: readonly Check[], nowMs: number, answers: Answers): void
+  /** Notes that the store has rejected it. */
+  failedLate(checks: readonly Check[], error: unknown): void
+}
 
 /** Fails a batch that the store does not answer in time, or not completely. */
 export class TimeLimit implements BatchStore {
   readonly concurrency: number
   readonly #store: BatchStore
   readonly #timeoutMs: number
-  readonly #answeredLate: (checks: readonly Check[], nowMs: number) => void
+  readonly #late: LateAnswers
   #unanswered = 0
 
-  /**
-   * @param timeoutMs the time that the store may take for a batch that it does not answer at once, in milliseconds
-   * @param answeredLate called when it has carried out a batch that failed
-   */
-  constructor(store: BatchStore, timeoutMs: number, answeredLate: (checks: readonly Check[], nowMs: number) => void) {
+  /** @param timeoutMs the time that the store may take for a batch that it does not answer at once, in milliseconds */
+  constructor(store: BatchStore, timeoutMs: number, late: LateAnswers) {
     this.concurrency = store.concurrency
     this.#store = store
     this.#timeoutMs = timeoutMs
-    this.#answeredLate = answeredLate
+    this.#late = late
   }
 
   check(checks: readonly Check[], nowMs: number): Answers | Promise<Answers> {
     if (this.#unanswered >= MAX_UNANSWERED) throw new Error('earlier checks are still without an answer')
     const decisions = this.#store.check(checks, nowMs)
     if (!(decisions instanceof Promise)) return complete(decisions, checks)
-    const late: Late = {
+    const late: Late<Answers> = {
       begins: () => this.#unanswered++,
       ends: () => this.#unanswered--,
-      answered: () => this.#answeredLate(checks, nowMs),
+      answered: (answers) => this.#late.answeredLate(checks, nowMs, answers),
+      failed: (error) => this.#late.failedLate(checks, error),
     }
     return inTime(decisions.catch(decided), this.#timeoutMs, (answered) => complete(answered, checks), late)
   }
@@ -53,28 +63,34 @@ export class TimeLimit implements BatchStore {
 }
 
 /** The reactions to a late answer. */
-interface Late {
+interface Late<Answer> {
   begins(): void
   /** Notes that the answer has come after all, or a failure. */
   ends(): void
-  answered(): void
+  answered(answer: Answer): void
+  failed(error: unknown): void
 }
 
-const NO_MATTER: Late = { begins: () => undefined, ends: () => undefined, answered: () => undefined }
+const NO_MATTER: Late<unknown> = {
+  begins: () => undefined,
+  ends: () => undefined,
+  answered: () => undefined,
+  failed: () => undefined,
+}
 
 /** Fails where an answer does not come in time, or is not complete. */
 function inTime<Answer>(
   answer: Promise<Answer>,
   timeoutMs: number,
   complete = (answered: Answer) => answered,
-  late = NO_MATTER,
+  late: Late<Answer> = NO_MATTER,
 ): Promise<Answer> {
   return new Promise((resolve, reject) => {
     let isLate = false
     const timer = patientTimeout(() => {
       isLate = true
       late.begins()
-      reject(new Error('no answer in time'))
+      reject(new NoAnswerError('no answer in time'))
     }, timeoutMs)
     const settle = () => {
       clearTimeout(timer)
@@ -83,10 +99,13 @@ function inTime<Answer>(
     answer
       .finally(settle)
       .then((answered) => {
-        if (isLate) late.answered()
+        if (isLate) late.answered(answered)
         else resolve(complete(answered))
       })
-      .catch(reject)
+      .catch((error: unknown) => {
+        if (isLate) late.failed(error)
+        else reject(error)
+      })
   })
 }
 

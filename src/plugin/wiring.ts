@@ -134,6 +134,7 @@ function createMemoryLimiter(store: MemoryStore): Limiter {
   const check: Limiter['check'] = store.checkOne.bind(store)
   return {
     check,
+    charge: (check, nowMs) => store.checkOne({ ...check, charges: true }, nowMs),
     remembered: () => undefined,
     decideLocally: (check, nowMs) => store.checkExisting(check, nowMs),
     settle: (settlement) => store.settle([settlement]),
@@ -144,6 +145,8 @@ function createMemoryLimiter(store: MemoryStore): Limiter {
     close: () => undefined,
     storeIsDown: false,
     storeErrors: 0,
+    owedCharges: 0,
+    lostCharges: 0,
   }
 }
 

@@ -6,7 +6,7 @@ import { type Check, type Decision, type Policy, RATE_ALGORITHMS } from '../../s
 import { createReference } from '../../src/limiter/conformance/conformance-traces.js'
 import { createLimiter } from '../../src/limiter/create-limiter.js'
 import { decideWithoutStore } from '../../src/limiter/fallback.js'
-import { parseRate, toPolicy } from '../../src/limiter/rate.js'
+import { parseRate, toPolicy, toReservingPolicy } from '../../src/limiter/rate.js'
 import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
 
 const NOW_MS = 1_705_161_615_000
@@ -114,6 +114,39 @@ describe('a limiter that was refused', () => {
   }
 
   for (const algorithm of RATE_ALGORITHMS) {
+    test(`answers a refused reservation for a second, and lets a smaller one ask the store: ${algorithm}`, async () => {
+      const { limiter, seenChecks } = setUp()
+      const reference = createReference()
+      const policy = toReservingPolicy(algorithm, parseRate('10/h'))
+      const ask = async (cost: number, ms: number) => {
+        const check = { key: 'a', policy, cost }
+        const [decision, expected] = [await limiter.check(check, NOW_MS + ms), reference(check, NOW_MS + ms)]
+        // What other requests use meanwhile is seen after a second.
+        if (cost !== 7) assert.deepEqual(decision, expected)
+        return decision
+      }
+      await ask(8, 0)
+      const [first, again, smaller] = [await ask(7, 0), await ask(7, 900), await ask(2, 950)]
+      assert.deepEqual(
+        [first, again, smaller].map(({ allowed, count, remaining }) => [allowed, count, remaining]),
+        [
+          [false, 15, 2],
+          [false, 15, 2],
+          [true, 10, 0],
+        ],
+      )
+      assert.equal(again.retryAfterMs, Number(first.retryAfterMs) - 900)
+      assert.deepEqual(
+        seenChecks.map(({ cost }) => cost),
+        [8, 7, 2],
+      )
+      await ask(7, 1_000)
+      assert.equal(seenChecks.length, 4)
+      await ask(0, 1_010)
+      await ask(0, 1_020)
+      assert.equal(seenChecks.length, 5)
+    })
+
     test(`answers a flood against several windows as the store would: ${algorithm}`, async () => {
       const { limiter, seenChecks } = setUp()
       const reference = createReference()
