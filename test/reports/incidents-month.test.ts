@@ -13,6 +13,8 @@ import { foldRollups } from '../support/rollups.js'
 const DAYS = 30
 const START = Date.parse('2026-10-26T00:00Z')
 const END = START + DAYS * DAY_MS
+/** The log is older than the month: what is usual is known from the first day on. */
+const LOG_START = START - 7 * DAY_MS
 
 interface Planted {
   readonly scope: string
@@ -86,23 +88,34 @@ const refused: Refused = (timestampMs, client, policy) => ({
   outcome: 'over_limit',
 })
 
-/** Invents a month: a crowd by day and night, impatient clients, jobs of the night, and what is planted. */
+/** Returns how busy a crowd is at an hour, from 0 to 1: most at two in the afternoon, and on Saturday and Sunday a third of it. */
+function busyAt(hourMs: number): number {
+  const date = new Date(hourMs)
+  const byDay = date.getUTCDay() % 6 === 0 ? 1 / 3 : 1
+  return byDay * (0.1 + 0.9 * ((1 + Math.cos(((date.getUTCHours() - 14) / 12) * Math.PI)) / 2) ** 2)
+}
+
+/** Invents a month and the week before it: a crowd by day and night, impatient clients, jobs of the night, and what is planted. */
 function* inventMonth(): Generator<Partial<RateLimitEvent>> {
   const random = createRandom(4)
   const some = (most: number) => Math.floor(random() * (most + 1))
-  for (let hourMs = START; hourMs < END; hourMs += HOUR_MS) {
+  /** A number between half of the usual one and half more. */
+  const about = (usual: number) => Math.round(usual * (0.5 + random()))
+  for (let hourMs = LOG_START; hourMs < END; hourMs += HOUR_MS) {
     const at = () => hourMs + some(HOUR_MS - 1)
-    const hour = (hourMs / HOUR_MS) % 24
-    const isBusy = hour >= 7 && hour < 20
-    for (let each = some(isBusy ? 60 : 15); each > 0; each--) yield refused(at(), `user:${some(300)}`, 'default')
-    for (let each = some(isBusy ? 20 : 4); each > 0; each--) yield refused(at(), `user:${1_000 + some(90)}`, 'export')
+    const busy = busyAt(hourMs)
+    // At noon more than make a policy an incident, had it been quiet.
+    for (let each = about(260 * busy); each > 0; each--) yield refused(at(), `user:${some(400)}`, 'default')
+    for (let each = about(20 * busy); each > 0; each--) yield refused(at(), `user:${1_000 + some(90)}`, 'export')
     // An office behind one address, impatient now and then.
-    if (isBusy) for (let each = some(35); each > 0; each--) yield refused(at(), 'ip:192.0.2.44', 'search')
+    for (let each = some(45 * busy); each > 0; each--) yield refused(at(), 'ip:192.0.2.44', 'search')
     // A job that asks too fast every night.
-    if (hour === 3) for (let each = 70 + some(30); each > 0; each--) yield refused(at(), 'user:backup', 'export')
-    // A client that gets impatient twice a month.
-    if (random() < 2 / (DAYS * 24))
-      for (let each = 60; each > 0; each--) yield refused(at(), `user:${some(300)}`, 'search')
+    if (new Date(hourMs).getUTCHours() === 3)
+      for (let each = 70 + some(30); each > 0; each--) yield refused(at(), 'user:backup', 'export')
+    // A client that gets impatient, every other week: it is found, and needs nobody.
+    const impatient = `user:${some(400)}`
+    if ((hourMs - START) % (14 * DAY_MS) === 4 * DAY_MS + 16 * HOUR_MS)
+      for (let each = 60; each > 0; each--) yield refused(at(), impatient, 'search')
   }
   for (const { clients, policy, fromMs, hours, perHour } of PLANTED)
     for (const client of clients)
@@ -110,10 +123,10 @@ function* inventMonth(): Generator<Partial<RateLimitEvent>> {
         yield refused(fromMs + Math.floor(((each + random()) * HOUR_MS) / perHour), client, policy)
 }
 
-async function logMonth(database: Database, untilMs: number): Promise<void> {
+async function logMonth(database: Database, sinceMs: number, untilMs: number): Promise<void> {
   await logRows(
     database,
-    [...inventMonth()].filter(({ timestampMs = 0 }) => timestampMs < untilMs),
+    [...inventMonth()].filter(({ timestampMs = 0 }) => timestampMs >= sinceMs && timestampMs < untilMs),
   )
   await foldRollups(database, untilMs)
 }
@@ -123,7 +136,7 @@ forEachDatabase((_provider, open) => {
     const clock = fakeClock(END)
     const { database, close } = await open(clock)
     t.after(close)
-    await logMonth(database, END)
+    await logMonth(database, LOG_START, END)
 
     const found = await analyticsFor(database, clock).getIncidents({ since: START })
     for (const { scope, fromMs, hours, clients, perHour, policy } of PLANTED) {
@@ -152,7 +165,7 @@ forEachDatabase((_provider, open) => {
     const clock = fakeClock(EDITED_MS + 2.5 * HOUR_MS)
     const { database, client, close } = await open(clock)
     t.after(close)
-    await logMonth(database, clock.now())
+    await logMonth(database, clock.now() - 8 * DAY_MS, clock.now())
     const analytics = analyticsFor(database, clock)
     const state = async () => (await analytics.getIncidents()).find(({ scope }) => scope === 'policy:export')?.state
     const changes = database.dialect.table('rate_limit_change')
