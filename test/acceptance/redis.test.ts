@@ -4,6 +4,7 @@ import { describe, type TestContext, test } from 'node:test'
 import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/ground/time/clock.js'
 import type { RateLimitOptions } from '../../src/index.js'
 import { RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
+import { parseRate, toPolicy } from '../../src/limiter/rate.js'
 import { startApp } from '../support/build-app.js'
 import { type FakeClock, fakeClock } from '../support/clock.js'
 import { openRedis, redisMissing, type TestRedis } from '../support/redis.js'
@@ -58,6 +59,23 @@ describe('on Redis', { skip: redisMissing }, () => {
       const usefulMs = key.includes(':s:') ? 2 * MINUTE_MS : MINUTE_MS
       const leftMs = await redis.client.pttl(key)
       assert.ok(leftMs > usefulMs - 10 * SECOND_MS && leftMs <= usefulMs + 10 * SECOND_MS, `${key}: ${leftMs} ms`)
+    }
+  })
+
+  test('a bucket in debt expires when it has drained', async (t) => {
+    const redis = openRedis(t)
+    const { app, clock } = await startOn(t, redis)
+    for (const rate of ['100/m', '100/m, 3000/h']) {
+      const policy = toPolicy('leaky_bucket', parseRate(rate))
+      await app.smartRateLimit.store.check([{ key: rate, policy, cost: 5_000, charges: true }], clock.now())
+      const [leftMs] = await Promise.all(
+        (await redis.keys()).filter((key) => key.includes(`{${rate}}`)).map((key) => redis.client.pttl(key)),
+      )
+      const drainedMs = (rate === '100/m' ? 50 : 100) * MINUTE_MS
+      assert.ok(
+        Number(leftMs) > drainedMs - 10 * SECOND_MS && Number(leftMs) <= drainedMs + 10 * SECOND_MS,
+        `${leftMs}`,
+      )
     }
   })
 

@@ -22,6 +22,14 @@ describe('the memory store, bounded', () => {
   })
 
   for (const algorithm of RATE_ALGORITHMS) {
+    test(`counts on for a client in debt whose place strangers took: ${algorithm}`, () => {
+      const store = new MemoryStore({ maxKeys: 10 })
+      const policy = { ...POLICY, algorithm }
+      store.checkOne({ key: 'charged', policy, cost: 3 * POLICY.limit, charges: true }, NOW_MS)
+      for (let index = 0; index < 1_000; index++) store.checkOne({ key: `k${index}`, policy, cost: 1 }, NOW_MS)
+      assert.equal(store.checkOne({ key: 'charged', policy, cost: 0 }, NOW_MS).count, 3 * POLICY.limit)
+    })
+
     test(`counts on for a refused client whose place strangers took: ${algorithm}`, () => {
       const store = new MemoryStore({ maxKeys: 10 })
       const ask = (key: string) => store.checkOne({ key, policy: { ...POLICY, algorithm }, cost: 1 }, NOW_MS)

@@ -47,6 +47,33 @@ forEachDatabase((provider, open) => {
     }
   })
 
+  for (const algorithm of ['token_bucket', 'leaky_bucket'] as const) {
+    test(`cleanup leaves a bucket in debt until it has drained, also one whose limit was lowered: ${algorithm}`, async () => {
+      const clock = fakeClock()
+      const { client, database, close } = await open(clock)
+      try {
+        const store = new DatabaseStore({ database: client })
+        const charge = (key: string, limit: number, cost: number) =>
+          store.check([{ key, policy: { algorithm, limit, periodMs: MINUTE_MS }, cost, charges: true }], clock.now())
+        // It drains in 50 minutes.
+        await charge('at once', 100, 5_000)
+        for (const cost of [2_000, 2_999, 1]) await charge('bit by bit', 100, cost)
+        await charge('lowered', 1_000, 4_990)
+        await charge('lowered', 100, 10)
+        const left = async () => {
+          const cleaned = await cleanupState(database, clock, { staleDays: 0 })
+          return 3 - cleaned[algorithm === 'token_bucket' ? 'token_buckets' : 'leaky_buckets'].deleted
+        }
+        clock.advance(50 * MINUTE_MS)
+        assert.equal(await left(), 3)
+        clock.advance(1)
+        assert.equal(await left(), 0)
+      } finally {
+        await close()
+      }
+    })
+  }
+
   test('cleanup counts only when it is asked to, or deletes nothing', async () => {
     const { database, close } = await open()
     const count = countStatements()
