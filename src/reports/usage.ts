@@ -129,13 +129,15 @@ export class UsageReports {
     const isOneOf = (column: string, values: readonly string[]) =>
       dialect.isOneOf(column, parameters.add(JSON.stringify(values)), 'text')
     if (client !== undefined) isMeant.push(isOneOf('client', this.#spellings(client)))
-    const name = by === 'client' ? 'client' : `substr(period, 1, ${by === 'day' ? 10 : 7})`
+    const name = { client: 'client', day: 'period', month: 'substr(period, 1, 7)' }[by]
     if (after !== undefined && !byAmount) isMeant.push(`${name} > ${parameters.add(after.name)}`)
     const rowsOf = (span: string, periods: readonly string[]) =>
+      periods.length > 0 &&
       `SELECT ${name} AS name, amount, requests FROM ${dialect.table(USAGE_TABLE)}
        WHERE span = '${span}' AND ${isOneOf('period', periods)} AND ${isMeant.join(' AND ')}`
+    const rows = [rowsOf('month', months), rowsOf('day', days)].filter((part) => part !== false)
     const sums = `SELECT name, ${bounded('SUM(amount)')} AS total, SUM(requests) AS requests
-      FROM (${rowsOf('month', months)} UNION ALL ${rowsOf('day', days)}) AS charged GROUP BY name`
+      FROM (${rows.join(' UNION ALL ')}) AS charged GROUP BY name`
     const isAfter =
       after?.amount === undefined
         ? 'true'
