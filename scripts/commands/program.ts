@@ -410,6 +410,25 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     .option('--follow', 'read them again every five seconds')
     .action((options, command) => perform(command, import('./top.js'), options))
 
+  defineOnDatabase(program, 'usage', {
+    summary: 'List what clients used of a unit, such as tokens',
+    about: [
+      'Lists the usage that servers keep (`usage`) of the present month, of --month, or from --since to --until, in whole days of UTC: by client, those with the highest amount first, or by day or month.',
+      'With --csv it prints all rows, clients by their names, for an invoice.',
+    ],
+    example: 'ratelimit usage --unit tokens --month 2026-11 --csv > invoice.csv',
+    settings: ['privacy', 'hashSecret', 'ipv6Subnet'],
+  })
+    .requiredOption('--unit <name>', 'the unit: tokens')
+    .addOption(new Option('--month <month>', 'a month in UTC: 2026-11').conflicts(['since', 'until']))
+    .addOption(since(['month']))
+    .addOption(until(['month']))
+    .option('--client <client>', 'only of this client: 203.0.113.7, user:7')
+    .addOption(new Option('--by <name>', 'what a line is of').choices(['client', 'day', 'month']).default('client'))
+    .option('--limit <int>', 'how many lines', integer('lines', 1, 100_000), 100)
+    .addOption(new Option('--csv', 'print all as CSV').conflicts('json'))
+    .action((options, command) => perform(command, import('./usage.js'), options))
+
   defineOnDatabase(program, 'verify-rollups', {
     summary: 'Recount the sums of the event log',
     about: [

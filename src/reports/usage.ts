@@ -54,6 +54,7 @@ export interface UsagePage {
 /** The most days and months that one report adds up. */
 const MAX_PERIODS = 4_000
 const CSV_PAGE = 1_000
+const MONTH = /^(?:19[7-9]|[2-9]\d\d)\d-(?:0[1-9]|1[0-2])$/
 
 /** A row of a page, and where the next one begins. */
 interface Position {
@@ -186,6 +187,15 @@ function periodsFor({ since, until }: UsageOptions, byDay: boolean, nowMs: numbe
     atMs = isMonth ? nextMs : atMs + DAY_MS
   }
   return { days, months }
+}
+
+/** Returns the range of months as `2026-11`, both included; undefined for other texts, and where it ends before it begins. */
+export function monthRange(
+  first: string,
+  last = first,
+): { readonly since: number; readonly until: number } | undefined {
+  if (!MONTH.test(first) || !MONTH.test(last) || last < first) return undefined
+  return { since: Date.parse(`${first}-01`), until: monthStart(Date.parse(`${last}-01`), 1) }
 }
 
 /** Returns the beginning of the UTC month of a moment, or of one after it. */

@@ -56,6 +56,7 @@ const OPERATIONS: Readonly<Record<string, readonly Sample[]>> = {
   getClient: [['read', '?client=user:7']],
   listIncidents: [['read']],
   getTraffic: [['read']],
+  getUsage: [['read', '?unit=tokens']],
   explainRequest: [['read', '', { path: '/api/' }]],
   resetCounters: [['resetCounters', '', { key: 'user:7' }]],
   getHealth: [['read']],

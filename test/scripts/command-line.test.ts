@@ -136,6 +136,7 @@ describe('ratelimit', () => {
     'token create': [['--name', 'ci', '--role', 'viewer']],
     'token revoke': [['ci']],
     'counters reset': [['user:7']],
+    usage: [['--unit', 'tokens']],
   }
   // Tail prints an object for each event.
   for (const name of COMMANDS.filter((each) => !['tail', 'demo'].includes(each))) {

@@ -1,7 +1,9 @@
 import Type, { type TProperties, type TSchema } from 'typebox'
+import { UNIT } from '../../ground/unit.js'
 import { readOverTime } from '../../reports/over-time.js'
 import { createReportRunner } from '../../reports/report.js'
 import { toWindow, windowDays } from '../../reports/report-window.js'
+import { USAGE_ORDERS } from '../../reports/usage.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
 import { closed } from './entry-schemas.js'
 import { Moment, parseBound } from './moments.js'
@@ -15,6 +17,7 @@ import {
   RuleHitsSchema,
   SummarySchema,
   TrafficSchema,
+  UsageSchema,
 } from './report-schemas.js'
 
 const MAX_DAYS = 36_500
@@ -102,6 +105,28 @@ export function addReportRoutes(app: ApiScope, { internals, limits: { analytics 
     },
   )
   app.get(
+    '/reports/usage',
+    report('getUsage', 'List what clients used of a unit', UsageSchema, {
+      unit: Type.String({ pattern: UNIT.source, description: 'The unit, such as tokens.' }),
+      client: Type.Optional(Text('Only of this client: ip:203.0.113.7 or user:7.')),
+      since: Moment('The beginning: its UTC day is the first one. The beginning of the present month by default.'),
+      until: Moment('The end, before which the last UTC day begins; now by default. Only together with `since`.'),
+      by: Type.Optional(
+        Type.Enum([...USAGE_ORDERS], {
+          default: 'client',
+          description: 'What a row is of. Clients with the highest amount are first.',
+        }),
+      ),
+      limit: Limit(100),
+      cursor: Type.Optional(Type.String({ maxLength: 2_000, description: 'The cursor of the page before.' })),
+    }),
+    async ({ query }) => {
+      const range = { since: parseBound(query.since), until: parseBound(query.until) }
+      const options = { ...query, ...(await asInput(async () => toRange(range), 'query', 'since')) }
+      return asInput(() => analytics.getUsage(options), 'query', query.cursor === undefined ? 'since' : 'cursor')
+    },
+  )
+  app.get(
     '/reports/traffic',
     report('getTraffic', 'Show the requests over time', TrafficSchema, {
       ...windowParameters(7),
@@ -123,6 +148,12 @@ export function addReportRoutes(app: ApiScope, { internals, limits: { analytics 
       }))
     },
   )
+}
+
+/** @throws InvalidSettingError for a range that ends before it begins, or that has no beginning */
+function toRange(range: { readonly since: number | undefined; readonly until: number | undefined }) {
+  if (range.since !== undefined || range.until !== undefined) toWindow(range, 1)
+  return range
 }
 
 interface WindowQuery {

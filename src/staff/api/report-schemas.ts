@@ -173,3 +173,14 @@ export const HealthSchema = Type.Object({
 function listOf(properties: TProperties) {
   return Type.Array(Type.Object(properties))
 }
+
+export const UsageSchema = Type.Object({
+  rows: listOf({
+    client: Type.Optional(Text),
+    day: Type.Optional(Text),
+    month: Type.Optional(Text),
+    amount: Count,
+    requests: Count,
+  }),
+  cursor: Type.Union([Text, Type.Null()], { description: 'Leads to the next page; null on the last one.' }),
+})
