@@ -54,6 +54,7 @@ export interface UsagePage {
 /** The most days and months that one report adds up. */
 const MAX_PERIODS = 4_000
 const CSV_PAGE = 1_000
+const LATEST_MS = 30 * DAY_MS
 const MONTH = /^(?:19[7-9]|[2-9]\d\d)\d-(?:0[1-9]|1[0-2])$/
 
 /** A row of a page, and where the next one begins. */
@@ -116,6 +117,18 @@ export class UsageReports {
       ),
     )
     return rows.map(({ unit }) => unit)
+  }
+
+  /** Returns what a client used in the last days, the latest first, by day and unit; `client` is as the log has it. */
+  latestOf(client: string, limit: number): Promise<{ day: string; unit: string; amount: number; requests: number }[]> {
+    return this.#database.report((query) =>
+      query(
+        `SELECT period AS day, unit, ${bounded('SUM(amount)')} AS amount, SUM(requests) AS requests
+         FROM ${this.#database.dialect.table(USAGE_TABLE)} WHERE client = $1 AND span = 'day' AND period > $2
+         GROUP BY period, unit ORDER BY period DESC, unit LIMIT $3`,
+        [client, dayOf(this.#clock.now() - LATEST_MS), limit],
+      ),
+    )
   }
 
   async #read(options: UsageOptions, by: UsageOrder, byAmount: boolean, limit: number, after?: Position) {

@@ -154,7 +154,16 @@ for (const addresses of ['pseudonym', 'truncated'] as const) {
     const { id } = await overrides.findFirstOrThrow()
     const addressesShown: string[] = []
     for (const path of [
-      ...['', 'events.html', 'counters.html', 'overrides.html', 'tokens.html', 'changes.html', 'rules.html'],
+      ...[
+        '',
+        'events.html',
+        'counters.html',
+        'usage.html',
+        'overrides.html',
+        'tokens.html',
+        'changes.html',
+        'rules.html',
+      ],
       ...['alerts.html', 'exchange.html', 'explain.html', 'counters.html?q=sign-in', `override.html?id=${id}`],
     ]) {
       const text = await page(path)

@@ -121,6 +121,7 @@ const SCENES: readonly (AppOptions & { readonly scenes: readonly Scene[] })[] = 
         },
       },
       { name: 'counters, and a search for one', path: 'counters.html?q=203.0.113.7' },
+      { name: 'usage, and months that are none', path: 'usage.html?unit=tokens&since=2026-13' },
       { name: 'the form of an import', path: 'exchange.html', act: openAll },
       {
         name: 'an import that is compared',

@@ -24,6 +24,7 @@ const PAGES = [
   'override.html',
   'changes.html',
   'counters.html',
+  'usage.html',
   'tokens.html',
   'exchange.html',
   'alerts.html',

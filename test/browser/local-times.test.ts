@@ -18,6 +18,7 @@ const PAGES = [
   'overrides.html',
   'exchange.html',
   'counters.html',
+  'usage.html',
 ]
 /** Half an hour off, so that no hour of the chart is one of theirs. */
 const KOLKATA = { timezoneId: 'Asia/Kolkata' }

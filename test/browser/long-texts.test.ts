@@ -79,6 +79,7 @@ async function pagesOf(request: (path: string) => Promise<{ readonly text: strin
     'overrides.html',
     'changes.html',
     'counters.html',
+    'usage.html',
     'exchange.html',
     'explain.html',
     `explain.html?${new URLSearchParams(explained)}`,

@@ -22,6 +22,7 @@ const PAGES = [
   'changes.html',
   'explain.html',
   'counters.html',
+  'usage.html',
   'alerts.html',
   'exchange.html',
   'tokens.html',

@@ -19,6 +19,7 @@ import { firstWords } from './override-words.js'
 import type { ClientView } from './requested-view.js'
 import { stackOutcomes, toOutcomes } from './stack.js'
 import { refusedChoices, shownSeries, timeSelector, toggleSeries } from './time-selector.js'
+import { usageHref } from './usage/usage-page.js'
 
 /** The parts of the page of a client beside its report. */
 interface ClientPageParts {
@@ -111,6 +112,12 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
       members: foundClients(report.members, window, back),
       members_href: clientsHref(client, window, back),
       several: report.members.length > 0,
+      usage: report.usage.map(({ amount, requests, ...each }) => ({
+        ...each,
+        amount: formatCount(Number(amount)),
+        requests: formatCount(Number(requests)),
+        href: usageHref({ unit: each.unit, since: each.day.slice(0, 7), by: 'day', client }),
+      })),
       events: recent_events.map((event) => eventRow(event, { window, back })),
       recent: latestTitle(recent_events.length, onlyRefused),
       events_href: eventsFor(window),

@@ -6,9 +6,11 @@ import { type ClientEffect, clientEffect } from '../../reports/change-effects.js
 import { type ClientDetail, clientDetail } from '../../reports/client-detail.js'
 import { type FoundClient, findClients } from '../../reports/find-clients.js'
 import { hasEnded } from '../../reports/report-window.js'
+import { UsageReports } from '../../reports/usage.js'
 import { takeNotice } from '../shell/notice-cookie.js'
 import { lastParameter, requestedClient } from '../shell/request-query.js'
 import { issueFormToken } from '../shell/staff-actions.js'
+import { fromDatabase } from '../shell/staff-errors.js'
 import { actorWith } from '../shell/staff-member.js'
 import { staffRoute } from '../shell/staff-routes.js'
 import { offerFor, overrideClientFor, usualClient } from './client-offer.js'
@@ -30,12 +32,16 @@ const MAX_LISTED = 10
 /** The number of latest requests; the page of events has all. */
 const LATEST = 20
 
+/** The number of sums of a day that are shown. */
+const MAX_USAGE = 10
+
 const MissingClientError = createError('FST_RATE_LIMIT_MISSING_CLIENT', 'missing ?client= parameter', 400)
 
 export function registerClientRoutes({ app, internals, pages, read }: PageRoutes): void {
-  const { clock, switches, privacy, limitNamed } = internals
+  const { database, clock, switches, privacy, limitNamed } = internals
   const limits = app.smartRateLimit
 
+  const usage = new UsageReports(database, clock, privacy)
   const shared = new SharedReports<ClientReport>(clock)
 
   const isShortened = ({ client }: ClientDetail) => privacy?.isShortened(client) === true
@@ -51,6 +57,7 @@ export function registerClientRoutes({ app, internals, pages, read }: PageRoutes
       standings: isOne ? await presentStandings(detail, limits.explain) : new Map(),
       members,
       effects: await readEffects(detail),
+      usage: await fromDatabase(usage.latestOf(detail.client, MAX_USAGE)),
       rulePages: await findRulePages(
         internals,
         detail.by_policy.map(({ policy }) => policy),

@@ -6,6 +6,7 @@ import type { ClientCounts } from '../../reports/client-counts.js'
 import type { ClientDetail } from '../../reports/client-detail.js'
 import type { ClientOverride } from '../../reports/client-overrides.js'
 import type { FoundClient } from '../../reports/find-clients.js'
+import type { UsageReports } from '../../reports/usage.js'
 import { describeChange } from './changes/change-sentence.js'
 import { SOURCES } from './changes/changes-page.js'
 import { endLabel } from './client-menu.js'
@@ -26,6 +27,8 @@ export interface ClientReport {
   readonly effects: ReadonlyMap<number, ClientEffect>
   /** The pages of the rules that it met. */
   readonly rulePages: RulePageLinks
+  /** What it used in the last days, the latest first. */
+  readonly usage: Awaited<ReturnType<UsageReports['latestOf']>>
   /** The time when it was read. */
   readonly nowMs: number
 }

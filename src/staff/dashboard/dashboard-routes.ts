@@ -1,5 +1,4 @@
 import { createHash } from 'node:crypto'
-import { Readable } from 'node:stream'
 import createError from '@fastify/error'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { DAY_MS, SECOND_MS } from '../../ground/time/clock.js'
@@ -56,9 +55,11 @@ import {
 import { findRulePages, type RulePageLinks } from './rules/rule-links.js'
 import { registerRuleRoutes } from './rules/rule-routes.js'
 import { registerSearchRoutes } from './search/search-routes.js'
+import { sendCsv } from './send-csv.js'
 import { SharedReports } from './shared-reports.js'
 import { readRange } from './time-range.js'
 import { registerTokenRoutes } from './tokens/token-routes.js'
+import { registerUsageRoutes } from './usage/usage-routes.js'
 
 const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such page.', 404)
 const MissingKeyError = createError('FST_RATE_LIMIT_MISSING_KEY', 'missing ?key= parameter', 400)
@@ -215,6 +216,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   registerExchangeRoutes(routes)
   registerTokenRoutes(routes)
   registerCounterRoutes(routes)
+  registerUsageRoutes(routes)
   registerAlertRoutes(routes)
   app.get('/', staffRoute('dashboard'), showDashboard)
   app.get('/live.js', staffRoute('live-script'), sendScript)
@@ -247,17 +249,4 @@ function sharedName(
   ]
   const all = JSON.stringify([isForScript, shown, incidents, Math.ceil(freshForMs / SECOND_MS), offered])
   return createHash('sha256').update(all).digest('base64url')
-}
-
-function sendCsv(reply: FastifyReply, name: string, rows: Iterable<string>): FastifyReply {
-  return reply
-    .type('text/csv; charset=utf-8')
-    .header('content-disposition', `attachment; filename="${name}"`)
-    .send(Readable.from(withByteOrderMark(rows)))
-}
-
-/** Spreadsheets take a file without the mark for one in the encoding of the machine. */
-function* withByteOrderMark(rows: Iterable<string>): Generator<string, void, undefined> {
-  yield '\ufeff'
-  yield* rows
 }

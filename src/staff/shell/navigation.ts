@@ -34,6 +34,7 @@ const DASHBOARD_LINKS: readonly { readonly text: string; readonly page: string; 
   { text: 'Changes', page: 'changes.html' },
   { text: 'Explain', page: 'explain.html' },
   { text: 'Counters', page: 'counters.html' },
+  { text: 'Usage', page: 'usage.html' },
   { text: 'Alerts', page: 'alerts.html' },
   { text: 'Import and export', page: 'exchange.html' },
   { text: 'Tokens', page: 'tokens.html', right: 'writeTokens' },

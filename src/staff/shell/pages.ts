@@ -61,6 +61,7 @@ const PAGE_NAMES = [
   'exchange',
   'tokens',
   'counters',
+  'usage',
   'alerts',
   'entry-form',
   'sign-in',
