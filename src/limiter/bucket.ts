@@ -148,7 +148,7 @@ function drainTo(counter: BucketCounter | undefined, { limit, periodMs }: Policy
 
 /** Returns when a bucket is empty. */
 export function emptyAtMs(counter: BucketCounter): number {
-  return counter.used + counter.fraction === 0 ? counter.checkedMs : counter.checkedMs + msUntil(counter, 0)
+  return counter.checkedMs + msUntil(counter, 0)
 }
 
 /** Returns the milliseconds until no more than `level` is in use. */

@@ -147,8 +147,8 @@ function toState({ decision: { limit, remaining, resetMs, retryAfterMs } }: Chec
 }
 
 function toTakenState(checked: Checked<unknown>): WindowState {
-  const { taken } = checked.decision
-  return taken === undefined ? toState(checked) : { ...toState(checked), taken }
+  const { limit, remaining, resetMs, retryAfterMs, taken } = checked.decision
+  return taken === undefined ? toState(checked) : { limit, remaining, resetMs, retryAfterMs, taken }
 }
 
 /**

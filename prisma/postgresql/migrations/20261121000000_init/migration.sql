@@ -365,7 +365,7 @@ $$;
 -- The moment until which the buckets of a counter last.
 CREATE FUNCTION "rate_limit_buckets_last"(stored BIGINT[]) RETURNS BIGINT LANGUAGE sql IMMUTABLE AS $$
     SELECT max(stored[place + 1] + greatest(stored[place],
-        ceil((stored[place + 3] * stored[place]::numeric + stored[place + 4]) / greatest(1, stored[place + 2]))))::bigint
+        ceil((stored[place + 3]::float8 * stored[place] + stored[place + 4]) / greatest(1, stored[place + 2]))))::bigint
     FROM generate_series(3, cardinality(stored), 6) AS place
 $$;
 

@@ -161,15 +161,20 @@ function decideGroup(
 /** Returns a statement that takes the counters of any policies as JSON in `$1`, and the time in `$2`. */
 function advanceSql(dialect: Dialect, { advance, insert, cost, stored, use, expiry, lasts }: WindowsSql): string {
   const windows = `${dialect.table(advance)}(${stored('c')}, excluded.windows, ${cost}, ${dialect.whole('$2')})`
-  const expires =
+  const advanced = `(SELECT ${windows} AS advanced LIMIT 1) AS once`
+  const [expires, known] =
     lasts === undefined
-      ? `excluded.${expiry}`
-      : `CASE WHEN excluded.asked < 0 THEN ${dialect.fromMs(`${dialect.table(lasts)}(advanced)`)} ELSE excluded.${expiry} END`
+      ? [`excluded.${expiry}`, advanced]
+      : [
+          'lasts',
+          `(SELECT advanced, CASE WHEN excluded.asked < 0 THEN ${dialect.fromMs(`${dialect.table(lasts)}(advanced)`)}
+            ELSE excluded.${expiry} END AS lasts FROM ${advanced} LIMIT 1) AS known`,
+        ]
   return `${insert}
     ON CONFLICT (key) DO UPDATE SET (${use}, ${expiry}, updated_at, windows) =
       (SELECT ${dialect.listFirst('advanced')},
         CASE WHEN c.${expiry} > ${expires} THEN c.${expiry} ELSE ${expires} END, excluded.updated_at, advanced
-       FROM (SELECT ${windows} AS advanced LIMIT 1) AS once)
+       FROM ${known})
     RETURNING key, ${dialect.listText('windows')} AS windows`
 }
 
