@@ -272,6 +272,18 @@ forEachDatabase((provider) => {
     assert.match((await open('ip:2001:DB8::1')).text, /No requests/)
   })
 
+  test('a list of clients has no numbers of a client without requests, and leaves the sum of a network to its page', async (t) => {
+    const { log, request } = await start(t, provider)
+    await log([by('ip:198.51.100.1')])
+    const list = async (text: string) => (await request(`${DASHBOARD}clients.html?q=${text}`)).text
+    const network = await list('198.51.100.0/24')
+    assert.match(
+      network,
+      /title="ip:198\.51\.100\.0\/24">.*?colspan="4">Its page adds up its clients<.*?title="ip:198\.51\.100\.1">.*?>1<\/td>/s,
+    )
+    assert.match(await list('user:nobody'), /title="user:nobody">.*?colspan="4">No requests in this time</s)
+  })
+
   test('the page says when overrides have no effect on the server', async (t) => {
     const { open } = await start(t, provider, { useDynamicRules: false })
     assert.match((await open(BAD)).text, /Overrides have no effect on this server/)

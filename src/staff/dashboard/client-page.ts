@@ -118,6 +118,7 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
         requests: formatCount(Number(requests)),
         href: usageHref({ unit: each.unit, since: each.day.slice(0, 7), by: 'day', client }),
       })),
+      kind: isNetwork(client) ? 'network' : 'client',
       events: recent_events.map((event) => eventRow(event, { window, back })),
       recent: latestTitle(recent_events.length, onlyRefused),
       events_href: eventsFor(window),

@@ -1,4 +1,5 @@
 /** Lists of clients: the main one of the dashboard, of clients or their networks, and those that were found. */
+import { isNetwork } from '../../clients/client-networks.js'
 import type { ClientCounts } from '../../reports/client-counts.js'
 import type { Listing } from '../../reports/dashboard-clients.js'
 import type { DashboardReport } from '../../reports/dashboard-report.js'
@@ -28,6 +29,9 @@ export function clientList(report: DashboardReport, view: View, quickActions: Qu
   })
   const { by, group } = view.listing
   return {
+    // Where the list is empty.
+    requests_href: choice('', { group, by: 'requests' }).href,
+    clients_href: choice('', { by, group: 'client' }).href,
     by: [choice('Most refused', { group, by: 'refused' }), choice('Most requests', { group, by: 'requests' })],
     groups: hasNetworks
       ? [choice('Clients', { by, group: 'client' }), choice('Networks', { by, group: 'network' })]
@@ -96,5 +100,11 @@ export function foundClients(
     href: clientHref(client, window, back),
     ...countCells(counts),
     segments: stackOutcomes(toOutcomes(counts), most),
+    unlogged: counts.requests > 0 ? '' : unlogged(client),
   }))
+}
+
+/** Says why a client that a search spells has no numbers. */
+function unlogged(client: string): string {
+  return isNetwork(client) ? 'Its page adds up its clients' : 'No requests in this time'
 }

@@ -56,6 +56,8 @@ export interface Shown {
   readonly notice: Notice | undefined
   /** Whether clients can be grouped by network. */
   readonly hasNetworks: boolean
+  /** A command that makes a request, for where the log has none. */
+  readonly curl: string
 }
 
 /**
@@ -66,7 +68,7 @@ export interface Shown {
  */
 export function dashboardContext(
   report: DashboardReport,
-  { view, mayMakeRules, freshForMs, quickActions, incidents, notice, hasNetworks }: Shown,
+  { view, mayMakeRules, freshForMs, quickActions, incidents, notice, hasNetworks, curl }: Shown,
   log: LogState,
   nowMs: number,
 ) {
@@ -96,6 +98,7 @@ export function dashboardContext(
       rates: !onlyBlocked,
       has_traffic: hasTraffic,
       nothing: hasTraffic ? undefined : nothing(report, log),
+      curl,
       lead: dashboardLead(report, view, { incidents: incidents.listed, onlyBlocked, nowMs }),
       ...numbers(report, view, onlyBlocked, (series) => toggleSeries(view, series, hrefFor)),
       chart: drawChart(report.over_time, {

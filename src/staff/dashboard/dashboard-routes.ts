@@ -36,6 +36,7 @@ import { dashboardContext, type Shown } from './dashboard-page.js'
 import { registerEventsRoutes } from './events-routes.js'
 import { registerExchangeRoutes } from './exchange/exchange-routes.js'
 import { registerExplainRoutes } from './explain-routes.js'
+import { curlLine } from './first-request.js'
 import { INCIDENTS_NOTICE, registerIncidentActions } from './incidents/incident-routes.js'
 import { incidentViews } from './incidents/incident-views.js'
 import { eventsHref, filterEntries } from './links.js'
@@ -136,6 +137,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
       freshForMs,
       quickActions,
       hasNetworks,
+      curl: curlLine(request),
     }
     const { report, readAtMs, html } = result
     const incidents = incidentViews(result.incidents, view, {

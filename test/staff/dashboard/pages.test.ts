@@ -25,7 +25,9 @@ test('a dashboard without offenders and rules says so', async (t) => {
   await request('/')
   const { text } = await request('/ops/dashboard/?days=1')
 
-  assert.match(text, /No client was refused in the last 24 hours\./)
+  assert.match(text, /No client was refused in the last 24 hours\. <a href="[^"]*by&#x3D;requests">/)
+  const networks = await request('/ops/dashboard/?days=1&group=network')
+  assert.match(networks.text, /No network was refused .*<a href="[^"]*by&#x3D;requests&amp;group&#x3D;network">/)
   assert.match(
     text,
     /Rules are off on this server\. They apply while useDynamicRules, or RATELIMIT_USE_DYNAMIC_RULES, is true/,
@@ -169,5 +171,5 @@ test('the one style sheet is allowed by its hash, and the one script is a file',
     `default-src 'none'; style-src 'sha256-${hash}'; script-src 'self'; connect-src 'self'; form-action 'self'; frame-ancestors 'none'; base-uri 'none'`,
   )
   assert.deepEqual(text.match(/<script[^>]*>[^<]*/g), ['<script src="live.js" defer>'])
-  assert.doesNotMatch(text, / style="| on[a-z]+="|https?:\/\//)
+  assert.doesNotMatch(text, / style="| on[a-z]+="|(?<!<code>curl -i )https?:\/\//)
 })
