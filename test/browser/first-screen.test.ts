@@ -11,6 +11,26 @@ const DESK = { width: 1280, height: 900 }
 /** With a finger, whose targets are larger. */
 const PHONE = { viewport: { width: 390, height: 844 }, isMobile: true, hasTouch: true }
 const HOUR_MS = 3_600_000
+/** All but the lists of clients, events and counters, which are as long as their rows. */
+const SHORT_PAGES = [
+  '',
+  '?group=network',
+  'search.html?q=login',
+  'client.html?client=user:1007',
+  'client.html?client=ip:203.0.113.0/24',
+  'offender.html?key=rule:login:192.0.2.200',
+  'explain.html?method=POST&path=/login&ip=203.0.113.10',
+  'rules.html',
+  'rule.html?named=login',
+  'rule.html',
+  'overrides.html',
+  'override.html',
+  'changes.html',
+  'usage.html',
+  'tokens.html',
+  'exchange.html',
+  'alerts.html',
+]
 
 async function startDemo(t: TestContext) {
   const started = await startWithStaff(
@@ -83,6 +103,16 @@ inChromium(() => {
     })
   }
 
+  test('no page of the demo but the lists of clients, events and counters is longer than 3,500 pixels on a phone', async (t) => {
+    const { url } = await startDemo(t)
+    const { page } = await openPage(t, PHONE)
+    for (const path of SHORT_PAGES) {
+      const answer = await page.goto(url + path)
+      assert.equal(answer?.status(), 200, path)
+      assert.ok((await heightOf(page)) <= 3_500, `${path}: ${await heightOf(page)} pixels long`)
+    }
+  })
+
   test('of more than four incidents the others are one click away, and so is what is rarely done, by keyboard', async (t) => {
     const { app, clock, origin } = await startWithStaff(
       t,
@@ -102,6 +132,15 @@ inChromium(() => {
     await incidents.getByText('Show all 6').click()
     assert.equal(await incidents.getByRole('listitem').count(), 6)
 
+    await incidents.getByRole('link', { name: 'user:2', exact: true }).focus()
+    const names: string[] = []
+    for (let presses = 0; presses < 4; presses++) {
+      await page.keyboard.press('Tab')
+      names.push(await focused(page))
+    }
+    // The first one is the button that blocks, by its field.
+    assert.match(names.join(), /^for,Actions for user:2.+,Raise the limit of user:2,More about user:2/)
+
     const chart = await endOf(page, 'svg.chart')
     await incidents.getByText('More about user:2').focus()
     await page.keyboard.press('Enter')
@@ -113,6 +152,13 @@ inChromium(() => {
     await page.keyboard.press('Enter')
     await page.getByText('1 ignored').waitFor()
     assert.equal(await incidents.getByText('user:2').count(), 0)
+
+    await page.getByText('1 ignored').focus()
+    for (const key of ['Enter', 'Tab', 'Tab']) await page.keyboard.press(key)
+    assert.equal(await focused(page), 'Watch again user:2')
+    await page.keyboard.press('Enter')
+    await incidents.getByText('Show all 6').waitFor()
+    assert.equal(await page.getByText('1 ignored').count(), 0)
   })
 
   test('an incident that is open, acted on, over or ignored has no fault under axe-core, light and dark', async (t) => {
