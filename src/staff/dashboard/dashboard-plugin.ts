@@ -7,9 +7,10 @@ import type { DashboardOptions } from './register-dashboard.js'
 
 /**
  * Registers the staff pages below its prefix: `dashboard/` is the first one. The pages of clients, events, rules,
- * overrides, changes, explanations, counters, alerts and tokens are `dashboard/client.html`, `dashboard/events.html` and so on;
- * programs read `dashboard/clients.csv`, `dashboard/offenders.csv` and `dashboard/offender/?key=` (JSON). The guide of the
- * dashboard lists all of them with their parameters. Without `staff` and `isStaff` they refuse every request.
+ * overrides, changes, explanations, counters, usage, alerts and tokens are `dashboard/client.html`,
+ * `dashboard/events.html` and so on; programs read `dashboard/clients.csv`, `dashboard/offenders.csv`,
+ * `dashboard/usage.csv` and `dashboard/offender/?key=` (JSON). The guide of the dashboard lists all of them with their
+ * parameters. Without `staff` and `isStaff` they refuse every request.
  *
  * @throws InvalidSettingError for an invalid or unknown option
  */
