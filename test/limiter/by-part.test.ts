@@ -112,6 +112,21 @@ test('the errors of a part that is not used any more still count', async (t) => 
   assert.equal(limiter.storeErrors, 1)
 })
 
+test('a part that is owed charges stays, and another one is not owed them', async (t) => {
+  const { limiter, ask, away, clock } = setUp()
+  t.after(() => limiter.close())
+  away.add('a')
+  const charge = async (key: string) => limiter.charge({ key, policy: POLICY, cost: 3 }, clock.nowMs)
+  const charged = await Promise.all([charge('a1'), charge('b1')])
+  assert.deepEqual(
+    charged.map((decision) => decision?.remaining),
+    [undefined, 97],
+  )
+  clock.nowMs += 60_000
+  await ask('c1')
+  assert.deepEqual([limiter.owedCharges, limiter.lostCharges], [1, 0])
+})
+
 for (const [what, part] of [
   ['fails', 'away'],
   ['is silent', 'frozen'],
