@@ -15,6 +15,19 @@ export class PartlyDecidedError extends Error {
   }
 }
 
+const decidedBefore = new WeakMap<object, Answers>()
+
+/** Notes what a store has decided of a batch before it failed. Returns the error. */
+export function failedAfter(error: unknown, decisions: Answers): unknown {
+  if (typeof error === 'object' && error !== null) decidedBefore.set(error, decisions)
+  return error
+}
+
+/** Returns what a store had decided of a batch that failed. */
+export function decisionsBefore(error: unknown): Answers {
+  return (typeof error === 'object' && error !== null ? decidedBefore.get(error) : undefined) ?? []
+}
+
 /** The part of a store that a limiter uses; `stores/store.ts` has its contract. */
 export interface BatchStore {
   readonly concurrency: number

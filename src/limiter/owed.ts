@@ -1,6 +1,6 @@
 import { SECOND_MS } from '../ground/time/clock.js'
 import { type Check, isPlain, isRate, type Settlement } from './algorithm.js'
-import type { Answers, BatchStore } from './batch-store.js'
+import { type Answers, type BatchStore, decisionsBefore } from './batch-store.js'
 import { NoAnswerError } from './time-limit.js'
 
 /** The most settlements, and the most charges, that are kept, of about 200 bytes each. */
@@ -94,8 +94,9 @@ export class Owed implements BatchStore {
   /** Owes the charges of a batch that the store has not taken. */
   oweCharges(checks: readonly Check[], error?: unknown): void {
     if (error instanceof NoAnswerError) return
-    for (const check of checks) {
-      if (!check.charges || check.cost === 0) continue
+    const taken = decisionsBefore(error)
+    for (const [index, check] of checks.entries()) {
+      if (!check.charges || check.cost === 0 || taken[index] !== undefined) continue
       if (this.#charges.length < MAX_OWED) this.#charges.push(check)
       else this.lost++
     }
@@ -165,7 +166,9 @@ export class Owed implements BatchStore {
       const answers = await this.#store.check(sent, nowMs)
       return sent.filter((_check, index) => answers[index] === undefined)
     } catch (error) {
-      return error instanceof NoAnswerError ? [] : sent
+      if (error instanceof NoAnswerError) return []
+      const taken = decisionsBefore(error)
+      return sent.filter((_check, index) => taken[index] === undefined)
     }
   }
 }

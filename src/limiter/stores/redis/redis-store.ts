@@ -2,8 +2,10 @@ import { createHash } from 'node:crypto'
 import { Writable } from 'node:stream'
 import { keyNodes, nodeForTag, RedisConnection } from '../../../database/redis.js'
 import type { RedisClient } from '../../../database/redis-client.js'
+import { allDone } from '../../../ground/all-done.js'
 import { counterKey, validateNamespace } from '../../../ground/storable.js'
 import type { Check, Decision, Settlement } from '../../algorithm.js'
+import { failedAfter } from '../../batch-store.js'
 import { assignDecisions, type CheckGroup, groupChecks } from '../groups.js'
 import type { Store } from '../store.js'
 import { REDIS_COUNTERS, type RedisCounter, type ScriptCall } from './redis-counters.js'
@@ -45,8 +47,17 @@ export class RedisStore implements Store {
   }
 
   async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
-    const client = await this.#connection.client()
     const decisions: Decision[] = []
+    try {
+      await this.#checkAll(checks, nowMs, decisions)
+      return decisions
+    } catch (error) {
+      throw failedAfter(error, decisions)
+    }
+  }
+
+  async #checkAll(checks: readonly Check[], nowMs: number, decisions: Decision[]): Promise<void> {
+    const client = await this.#connection.client()
     const grouping = { storedKey: counterKey, counters: REDIS_COUNTERS }
     for (let indexes = [...checks.keys()]; indexes.length > 0; ) {
       const { byAlgorithm, left } = groupChecks(checks, indexes, grouping)
@@ -55,13 +66,13 @@ export class RedisStore implements Store {
         for (const [key, group] of groups) targets.push([REDIS_COUNTERS[algorithm], key, group])
       }
       const calls = targets.map(([counter, key, group]) => counter.call(this.#keyFor(counter, key), group, nowMs))
-      const stored = await this.#connection.explained(() => runScript(client, calls, nowMs))
-      for (const [index, [counter, , group]] of targets.entries()) {
-        assignDecisions(group, counter.answer(stored[index], group, nowMs), decisions)
+      const decide = (index: number, stored: unknown) => {
+        const [counter, , group] = targets[index] ?? []
+        if (group !== undefined) assignDecisions(group, counter?.answer(stored, group, nowMs) ?? [], decisions)
       }
+      await this.#connection.explained(() => runScript(client, calls, nowMs, decide))
       indexes = left
     }
-    return decisions
   }
 
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
@@ -115,30 +126,41 @@ export class RedisStore implements Store {
 const SHA = createHash('sha1').update(SCRIPT).digest('hex')
 
 /**
- * Advances the counters, and returns what was stored for each before.
+ * Advances the counters.
  *
  * One run takes all counters, except in a cluster, where each counter has a run of its own, which reaches its node even
  * while slots are moving.
  *
- * @throws the error of any run; other counters may have been advanced even so
+ * @param done receives what was stored for each counter before
+ * @throws the error of any run; others are done even so
  */
 async function runScript(
   client: RedisClient,
   calls: readonly ScriptCall[],
   nowMs: number,
-): Promise<readonly unknown[]> {
-  if (client.isCluster && calls.length > 1) return runOneByOne(client, calls, nowMs)
+  done: (index: number, stored: unknown) => void = () => undefined,
+): Promise<void> {
+  if (client.isCluster && calls.length > 1) return runOneByOne(client, calls, nowMs, done)
   try {
-    return await evaluateScript(client, calls, nowMs)
+    for (const [index, stored] of (await evaluateScript(client, calls, nowMs)).entries()) done(index, stored)
   } catch (error) {
     if (!isAcrossSlots(error)) throw error
-    return runOneByOne(client, calls, nowMs)
+    return runOneByOne(client, calls, nowMs, done)
   }
 }
 
-async function runOneByOne(client: RedisClient, calls: readonly ScriptCall[], nowMs: number): Promise<unknown[]> {
+async function runOneByOne(
+  client: RedisClient,
+  calls: readonly ScriptCall[],
+  nowMs: number,
+  done: (index: number, stored: unknown) => void,
+): Promise<void> {
   const answers = sendTogether(client, () => calls.map((call) => evaluateScript(client, [call], nowMs)))
-  return (await Promise.all(answers)).flat()
+  const runs = answers.map(async (answer, index) => {
+    const [stored] = await answer
+    done(index, stored)
+  })
+  await allDone(runs)
 }
 
 /** Sends what goes to one node in one system call, which otherwise each command would be. */

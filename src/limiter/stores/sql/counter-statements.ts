@@ -51,12 +51,6 @@ export async function advanceGroups<Row extends { readonly key: string }>(
   return stored
 }
 
-/** Waits until all statements have ended, also where one has failed: every counter is advanced then, or not. */
-export async function allDone(statements: readonly Promise<unknown>[]): Promise<void> {
-  await Promise.allSettled(statements)
-  await Promise.all(statements)
-}
-
 /**
  * Returns a query for those of the counters with the keys `$1` whose rows another transaction has locked at the moment.
  */

@@ -1,13 +1,14 @@
 import { createHash } from 'node:crypto'
 import { Database, databaseFor } from '../../../database/database.js'
 import { readRevision } from '../../../database/revision.js'
+import { allDone } from '../../../ground/all-done.js'
 import { counterKey, validateNamespace } from '../../../ground/storable.js'
 import type { Algorithm, Check, Decision, Settlement } from '../../algorithm.js'
-import { PartlyDecidedError } from '../../batch-store.js'
+import { failedAfter, PartlyDecidedError } from '../../batch-store.js'
 import { type CheckGroup, groupChecks, SETTLING } from '../groups.js'
 import type { Store } from '../store.js'
 import { concurrencyTable } from './concurrency-table.js'
-import { allDone, type CounterTable, lockedKeysSql } from './counter-statements.js'
+import { type CounterTable, lockedKeysSql } from './counter-statements.js'
 import { fixedWindowTable } from './fixed-window-table.js'
 import { SQLITE_FUNCTIONS } from './sqlite-functions.js'
 import { forgetCounters, namespacePrefix } from './stored-counters.js'
@@ -65,6 +66,15 @@ export class DatabaseStore implements Store {
 
   async check(checks: readonly Check[], nowMs: number): Promise<readonly Decision[]> {
     const decisions: Decision[] = []
+    try {
+      await this.#checkAll(checks, nowMs, decisions)
+      return decisions
+    } catch (error) {
+      throw failedAfter(error, decisions)
+    }
+  }
+
+  async #checkAll(checks: readonly Check[], nowMs: number, decisions: Decision[]): Promise<void> {
     const grouping = { storedKey: this.#storedKey, counters: this.#tables }
     const isApart = this.#areLocked(checks)
     // A batch that gathered behind the one that met them has them too: it does not wait for them again.
@@ -100,7 +110,6 @@ export class DatabaseStore implements Store {
       )
     }
     if (this.#locked.size > 0) for (const { key } of checks) this.#locked.delete(this.#storedKey(key))
-    return decisions
   }
 
   /** Gives back. Use of a locked row, in a batch with others, is left to its period; alone in its part it is settled later. */

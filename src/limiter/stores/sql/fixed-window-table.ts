@@ -1,5 +1,6 @@
 /** The table of fixed windows, whose rows have columns for one window, and list several of them. */
 import type { Dialect } from '../../../database/dialect.js'
+import { allDone } from '../../../ground/all-done.js'
 import { HOUR_MS, latestStartMs } from '../../../ground/time/clock.js'
 import { isPlain } from '../../algorithm.js'
 import { decideFixedWindow } from '../../fixed-window.js'
@@ -9,7 +10,6 @@ import { joinsRate, toAdmission, totalCost } from '../groups.js'
 import {
   type AdvanceStatement,
   advanceGroups,
-  allDone,
   byKey,
   type CounterTable,
   type KeyedGroup,
