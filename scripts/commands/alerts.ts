@@ -26,7 +26,7 @@ export async function run(options: AlertsOptions, context: CommandContext): Prom
   const { days, dryRun, incidents, threshold = settings.alerts.threshold } = options
   const range = parseRange({ since: options.since, until: options.until }, settings.clock.now())
   if (range !== undefined && !dryRun) {
-    throw new UsageError('--since and --until go with --dry-run: alerts that are sent tell of the present')
+    throw new UsageError('--since and --until go with --dry-run: alerts that are sent are about the present')
   }
   if (threshold === undefined && !incidents) return disabled()
   return withExistingDatabase(settings, context, ({ database }) => {

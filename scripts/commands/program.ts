@@ -49,8 +49,8 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     about: [
       'Finds the keys of the log that were refused at least --threshold times within the last --days days, and reports them by email and by webhook, as far as these are set. A client has a key for each rule that refused it. Run it from a scheduler. Without a threshold it does nothing.',
       `Every run reports them all again, unless ${variableFor('alertCooldown')} says for how long a key is not reported twice (or until it was refused twice as often).`,
-      'With --incidents it tells of the incidents of the last day instead, each once, as servers with `schedule.alerts` do by themselves.',
-      'A channel that fails does not keep the other one from sending; it is named on stderr, and the exit status is 1.',
+      'With --incidents it reports the incidents of the last day instead, each once, as servers with `schedule.alerts` do by themselves.',
+      'If one channel fails, the other one still sends. The failing channel is named on stderr, and the exit status is 1.',
     ],
     example: 'ratelimit alerts --threshold 100 --days 1 --dry-run',
     settings: [
@@ -74,7 +74,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     .option('--days <int>', 'how far back to look', integer('days', 1, MAX_DAYS), 1)
     .addOption(since(['days']))
     .addOption(until(['days']))
-    .addOption(new Option('--incidents', 'tell of incidents instead of keys').conflicts(['threshold', 'days']))
+    .addOption(new Option('--incidents', 'report incidents instead of keys').conflicts(['threshold', 'days']))
     .option('--dry-run', 'list the offenders or incidents, send nothing')
     .action((options, command) => perform(command, import('./alerts.js'), options))
 
@@ -93,7 +93,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
 
   const counters = program
     .command('counters')
-    .summary('Let a client begin anew: reset')
+    .summary('Reset the counters of a client')
     .description('The counters of clients.')
 
   defineOnDatabase(counters, 'reset', {
@@ -118,7 +118,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
   define(program, 'demo', {
     summary: 'Start a shop with invented traffic, to try the dashboard on',
     about: [
-      'Starts an app on this machine with a week of invented requests, and four incidents that go on: a scraper with a network of addresses, a client that guesses passwords, a customer beyond its limit, and a rule that was edited to a rate that is too low. It prints the addresses, an account of each role, and a token of the API.',
+      'Starts an app on this machine with a week of invented requests, and four incidents that are going on: a network of addresses that scrapes, a client that guesses passwords, a customer over its limit, and a rule whose rate was set too low. It prints the addresses, an account for each role, and an API token.',
       'Its database is a temporary file, which is removed at the end. Ctrl-C ends it. It takes no settings from the environment.',
     ],
     example: 'npx fastify-smart-ratelimit demo',
@@ -127,9 +127,9 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     .action((options, command) => perform(command, import('./demo.js'), options))
 
   defineOnDatabase(program, 'erase', {
-    summary: 'Delete what is stored of one client',
+    summary: 'Delete what is stored about one client',
     about: [
-      'Deletes the events of a client, its counters, also those in Redis, its usage, its alerts, overrides and bans, and counts the sums of its hours again, so that reports stay exact for all others. In the history of overrides its name is replaced. What has to be kept is listed. Where addresses are stored as pseudonyms, that of an address is derived.',
+      'Deletes the events of a client, its counters, also those in Redis, its usage, its alerts, overrides and bans, and counts the sums of its hours again, so that reports stay exact for all others. In the history of overrides its name is replaced. It lists what has to be kept. Where addresses are stored as pseudonyms, it finds the pseudonym of the address.',
       'It works in batches beside running servers. When it is interrupted, what was deleted stays deleted: run it again. Servers that are refusing the client, or count in memory, forget it within its window. Mails that were sent, the log of the app and backups are not touched.',
     ],
     example: 'ratelimit erase --client ip:203.0.113.7 --dry-run',
@@ -142,9 +142,9 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     .action((options, command) => perform(command, import('./erase.js'), options))
 
   defineOnDatabase(program, 'explain', {
-    summary: 'Show which limits a request meets, and why',
+    summary: 'Show which limits apply to a request, and why',
     about: [
-      'Lists the limits that a request would meet, in the order of deciding, and why the others do not, with what its client has used. Nothing is sent or charged.',
+      'Lists the limits that would apply to a request, in the order in which they are tried, why the others do not apply, and what its client has used. Nothing is sent or counted.',
       "It knows the rules and overrides of the database and the settings of the environment. Limits in the app's own code (options of the plugin, limit(), config of routes) are known only to the app: see explain.html of its dashboard, or app.smartRateLimit.explain().",
     ],
     example: 'ratelimit explain --method POST --path /login --ip 203.0.113.7 --user 7',
@@ -160,7 +160,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     summary: 'Hash a staff password',
     about: [
       'Reads a password from standard input, or asks for it on a terminal without showing it, and prints the hash that staffAccounts({ accounts }) takes.',
-      'The hash has dollar signs: put it into single quotes in a shell. There is no option for the password, since every user of the machine can see arguments, and the history of the shell keeps them.',
+      'The hash has dollar signs: put it into single quotes in a shell. There is no option for the password: every user of the machine can see arguments, and the shell keeps them in its history.',
     ],
     example: 'ratelimit hash-password < password.txt',
   }).action((_options, command) => perform(command, import('./hash-password.js')))
@@ -186,14 +186,14 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
 
   const override = program
     .command('override')
-    .summary('Refuse a client, let it through, or give it a rate of its own: add, list, remove')
+    .summary('Block a client, exempt it, or give it its own rate: add, list, remove')
     .description('Overrides of single clients, which take precedence over every rule.')
 
   defineOnDatabase(override, 'add', {
-    summary: 'Refuse a client, let it through, or give it a rate of its own',
+    summary: 'Block a client, exempt it, or give it its own rate',
     about: [
       `Servers that use rules (${variableFor('useDynamicRules')}) obey within two seconds. An override takes precedence over every rule; an override of the same client and path is replaced.`,
-      'If several apply to a request, deny precedes allow, allow precedes a rate, and then a user precedes an address, an address a network.',
+      'If several apply to a request, deny wins over allow, and allow over a rate. Then a user wins over an address, and an address over a network.',
     ],
     example: 'ratelimit override add 203.0.113.7 deny --for 2h --note scraper',
   })
@@ -221,7 +221,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     ],
     example: 'ratelimit override list --all',
   })
-    .option('--all', 'also those that have expired')
+    .option('--all', 'include those that have expired')
     .action((options, command) =>
       perform(
         command,
@@ -235,7 +235,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     about: ['Removes one override: the one for every path or, with --path, the one with exactly this pattern.'],
     example: 'ratelimit override remove 203.0.113.7',
   })
-    .argument('<client>', 'the client, as override list shows it; also a bare address or network')
+    .argument('<client>', 'the client, as override list shows it, or an address or network without ip:')
     .option('--path <pattern>', 'the pattern of the override')
     .action((client, options, command) =>
       perform(
@@ -257,14 +257,14 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
   })
     .addOption(new Option('--file <file>', 'file with the rule as JSON; - for standard input').conflicts('name'))
     .option('--name <rule>', 'name of a rule in the table, instead of a file')
-    .option('--rate <rate>', 'rate to try in place of the one that the rule has')
+    .option('--rate <rate>', 'rate to try instead of that of the rule')
     .option('--hours <int>', 'how far back to look', integer('hours', 1, 720), 24)
     .action((options, command) => perform(command, import('./preview.js'), options))
 
   defineOnDatabase(program, 'prune-events', {
     summary: 'Delete old events',
     about: [
-      'Deletes the events that are older than --older-than-days, the oldest first and --batch-size at a time, so that a running server does not notice, and from the history who ignored incidents of that time. When it is interrupted, what was deleted stays deleted. The event log is pruned by this and by the option `schedule` of servers alone: run it every day, unless they do.',
+      'Deletes the events that are older than --older-than-days, the oldest first and --batch-size at a time, so that a running server does not notice, and from the history who ignored incidents of that time. When it is interrupted, what was deleted stays deleted. Only this command and the option `schedule` of servers prune the event log: run it every day, unless they do.',
     ],
     example: 'ratelimit prune-events --older-than-days 90',
   })
@@ -305,7 +305,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
   defineOnDatabase(rules, 'import', {
     summary: 'Replace the rules and overrides with those of a JSON file',
     about: [
-      'Creates, updates and deletes rules and overrides so that they equal the file, which rules export made. An invalid file changes nothing. Servers follow within two seconds. Run it with --dry-run first: rules that the file does not contain are deleted. With --keep they stay.',
+      'Creates, updates and deletes rules and overrides so that they equal the file, which rules export made. An invalid file changes nothing. Servers obey within two seconds. Run it with --dry-run first: rules that the file does not contain are deleted. With --keep they stay.',
       'A file without "rules" leaves the rules alone, one without "overrides" the overrides. Overrides of the file that have expired are left out. Another name is another rule: a rename is a deletion and a creation.',
       'Every invalid place of the file is listed on stderr; the exit status is then 1, and nothing is written.',
     ],
@@ -326,35 +326,35 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
   defineOnDatabase(program, 'tail', {
     summary: 'Print the latest events of the log',
     about: [
-      'Prints the latest events, the oldest first: the time, what came of the request (allowed, over_limit, would_be, denied, unavailable), the client, the policy that decided, the request, and the count with its limit. Filters look at the latest million events. With --json every event is one line of JSON.',
+      'Prints the latest events, the oldest first: the time, the outcome (allowed, over_limit, would_be, denied, unavailable), the client, the policy that decided, the request, and the count with its limit. Filters look at the latest million events. With --json every event is one line of JSON.',
       'With --follow it goes on with new events, which servers write within some seconds, until it is interrupted: each second it sorts the new ones by time.',
     ],
     example: 'ratelimit tail --follow --refused --client 203.0.113.0/24',
   })
-    .option('--lines <int>', 'how many events to begin with', integer('lines', 0, 10_000), 20)
+    .option('--lines <int>', 'how many earlier events to print first', integer('lines', 0, 10_000), 20)
     .option('--follow', 'go on with new events')
-    .option('--client <client>', 'only of an address, a network, user:<id> or a key of the log')
-    .option('--policy <name>', 'only decided by a rule, a prefix, default, override, deny-list, …')
-    .option('--path <prefix>', 'only of paths that begin so')
+    .option('--client <client>', 'only events of an address, a network, user:<id> or a key of the log')
+    .option('--policy <name>', 'only events decided by a rule, a prefix, default, override, deny-list, …')
+    .option('--path <prefix>', 'only events whose path begins with this')
     .option('--refused', 'only refused requests')
     .action((options, command) => perform(command, import('./tail.js'), options))
 
   const token = program
     .command('token')
     .summary('Let pipelines and tools use the API: create, list, revoke')
-    .description('Tokens of the API.')
+    .description('API tokens.')
 
   defineOnDatabase(token, 'create', {
-    summary: 'Create a token of the API',
+    summary: 'Create an API token',
     about: [
       'Prints a token once: the database has only its SHA-256. Its name is the actor of what it changes in the history.',
-      'A viewer reads; an operator also writes overrides, resets counters, and switches rules on and off; an admin does all.',
+      'A viewer reads; an operator also writes overrides, resets counters, and switches rules on and off; an admin may do everything.',
     ],
     example: 'ratelimit token create --name ci --role operator --for 90d',
   })
     .requiredOption('--name <name>', 'name of the token, once')
     .requiredOption('--role <role>', 'viewer, operator or admin')
-    .option('--for <time>', 'how long it opens the API: 12h, 90d; at most 366d (default: without end)')
+    .option('--for <time>', 'how long it is valid: 12h, 90d; at most 366d (default: without end)')
     .action((options, command) =>
       perform(
         command,
@@ -364,7 +364,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     )
 
   defineOnDatabase(token, 'list', {
-    summary: 'List the tokens of the API',
+    summary: 'List the API tokens',
     about: ['Lists all tokens by name, also expired ones, with their last use, to the minute. No list shows a token.'],
     example: 'ratelimit token list',
   }).action((options, command) =>
@@ -376,7 +376,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
   )
 
   defineOnDatabase(token, 'revoke', {
-    summary: 'Revoke a token of the API',
+    summary: 'Revoke an API token',
     about: ['Deletes a token: the next request with it is refused. The history keeps its name.'],
     example: 'ratelimit token revoke ci',
   })
@@ -391,7 +391,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     )
 
   defineOnDatabase(program, 'top', {
-    summary: 'List the clients that were refused or asked the most',
+    summary: 'List the clients with the most refusals or requests',
     about: [
       'Lists clients over all rules, with their requests that were over a limit (refused, or only counted) and denied (by the deny list, an override or a ban), and the policies that decided.',
       'With --follow it reads them again every five seconds, until it is interrupted; a terminal shows the latest list.',
@@ -402,7 +402,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     .addOption(since(['within']))
     .addOption(until(['within']))
     .addOption(
-      new Option('--by <measure>', 'the order: by refused and denied requests, or by all')
+      new Option('--by <measure>', 'the order: by refused and denied requests, or by all requests')
         .choices(['refused', 'requests'])
         .default('refused'),
     )

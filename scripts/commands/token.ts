@@ -33,7 +33,7 @@ export async function create(options: TokenCreateOptions, context: CommandContex
       json: { name, role, expires_at, token },
       // The token alone on stdout, so that a script can keep it.
       lines: [token],
-      warnings: [`token ${JSON.stringify(name)}, ${role}, ${untilText(expiresAtMs)}. It is shown this once`],
+      warnings: [`token ${JSON.stringify(name)}, ${role}, ${untilText(expiresAtMs)}. It is shown only this once`],
     }
   })
 }

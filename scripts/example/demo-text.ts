@@ -19,7 +19,7 @@ export interface RunningDemo {
   readonly passwords: ReadonlyMap<StaffRole, string>
   /** The path of the panel; undefined where there is none. */
   readonly panel: string | undefined
-  /** The token of the API; undefined where there is none. */
+  /** The API token; undefined where there is none. */
   readonly token: string | undefined
   readonly hasMetrics: boolean
 }

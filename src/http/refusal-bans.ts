@@ -161,7 +161,7 @@ export class RefusalBans {
     this.#hasWarned = true
     this.#options.log.warn(
       { rule: ruleName },
-      `Rate limit rule cannot ban ${JSON.stringify(client.slice(0, SHOWN_LENGTH))}, which no override can be for: it has no address, or an id that is too long, or begins or ends with a blank`,
+      `Rate limit rule cannot ban ${JSON.stringify(client.slice(0, SHOWN_LENGTH))}, for which there can be no override: it has no address, or an id that is too long, or begins or ends with a blank`,
     )
   }
 

@@ -31,7 +31,7 @@ export class ConditionReports {
     this.#logged++
     const message =
       error instanceof TooMuchWork
-        ? 'Rate limits refuse a request with 414: up to the condition of this rule, they take too much work for texts as long as its own'
+        ? 'Rate limits refuse a request with 414: evaluating the rules up to the condition of this one would take too much work for texts as long as those of the request'
         : 'Rate limit rule did not match: its condition could not be decided for a request'
     this.#log.warn({ rule: rule.name, reason: errorMessage(error) }, message)
   }

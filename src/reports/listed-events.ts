@@ -112,7 +112,7 @@ async function findClient(
   const found = await loggedClients(client, sinceMs)(snapshot)
   if (found !== undefined) return found
   throw new InvalidSettingError(
-    `Option "client" is ${JSON.stringify(client)}, which the log does not tell: give ip:203.0.113.7 or user:7`,
+    `Option "client" is ${JSON.stringify(client)}, for which the log cannot be searched: give ip:203.0.113.7 or user:7`,
   )
 }
 

@@ -19,8 +19,8 @@ export const GROUP = {
   guess: spellGroup,
   schema: { maxLength: MAX_LENGTH, pattern: NAME.source },
   about:
-    'Of each group the first rule that matches applies, and a request has to pass all of them. Empty: the rule replaces the default limit.',
-  help: `Empty: the rule applies instead of the default limit. With a name, such as organisation: a further limit, beside those of other groups. Of each group the first rule that matches applies. At most ${MAX_GROUPS} groups, the one without a name among them.`,
+    'In each group the first rule that matches applies, and a request has to pass all of them. Empty: the rule replaces the default limit.',
+  help: `Empty: the rule applies instead of the default limit. With a name, such as organisation: a further limit, beside those of other groups. In each group the first rule that matches applies. At most ${MAX_GROUPS} groups, the one without a name among them.`,
   panel: { title: 'Group', group: 'Limit', input: 'text', example: 'organisation' },
 } as const satisfies Field
 
@@ -57,6 +57,6 @@ export function findExtraGroup(
   const others = [...stored.slice(0, MAX_NAMED_GROUPS), ...added.slice(0, room)].sort().join(', ')
   return {
     group,
-    problem: `${JSON.stringify(group)} would be a group more than the ${MAX_GROUPS} that there may be: give one of ${others}, or an empty text for the group without a name`,
+    problem: `${JSON.stringify(group)} would be one group more than the ${MAX_GROUPS} that are allowed: give one of ${others}, or an empty text for the group without a name`,
   }
 }

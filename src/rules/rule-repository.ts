@@ -136,7 +136,7 @@ function inForceGroups(results: readonly (Rule | RejectedRow)[]): ReadonlySet<st
 }
 
 function tooManyGroups(group: string): string {
-  return `the group ${JSON.stringify(group)} is one more than the ${MAX_GROUPS} that there may be`
+  return `the group ${JSON.stringify(group)} is one more than the ${MAX_GROUPS} that are allowed`
 }
 
 function readPage(query: Query, dialect: Dialect, afterId: number): Promise<StoredRule[]> {

@@ -64,7 +64,7 @@ forEachDatabase((provider) => {
       data: [...'abcdefg'].map((group) => ({ ...RULE, name: group, group })),
     })
     const problem =
-      /^"h" would be a group more than the 8 that there may be: give one of a, b, c, d, e, f, g, or an empty text/
+      /^"h" would be one group more than the 8 that are allowed: give one of a, b, c, d, e, f, g, or an empty text/
     const put = await call('PUT', '/rules/h', { as: 'admin', json: { ...RULE, group: 'h' } })
     assert.equal(put.status, 400)
     assert.match(put.json.errors.find(({ field }: { field: string }) => field === 'group')?.detail ?? '', problem)

@@ -1,4 +1,4 @@
-/** The page on which an admin creates and revokes tokens of the API, as a browser without JavaScript uses it. */
+/** The page on which an admin creates and revokes API tokens, as a browser without JavaScript uses it. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { apiPlugin } from '../../src/api.js'
@@ -38,12 +38,12 @@ forEachDatabase((provider) => {
     assert.deepEqual([revoked.status, revoked.headers.location], [303, 'tokens.html'])
     assert.match((await get('tokens.html', revoked)).text, /The token ci was revoked/)
     assert.equal((await rules()).status, 401)
-    const lines = log.filter(({ msg }) => String(msg).startsWith('A token of the API was'))
+    const lines = log.filter(({ msg }) => String(msg).startsWith('An API token was'))
     assert.deepEqual(
       lines.map((line) => Object(line)).map(({ msg, token, role, actor, level }) => [msg, token, role, actor, level]),
       [
-        ['A token of the API was created', 'ci', 'operator', 'alice', 30],
-        ['A token of the API was revoked', 'ci', undefined, 'alice', 30],
+        ['An API token was created', 'ci', 'operator', 'alice', 30],
+        ['An API token was revoked', 'ci', undefined, 'alice', 30],
       ],
     )
   })

@@ -109,7 +109,7 @@ forEachDatabase((provider) => {
     assert.match(answer.text, /Decided by gold\. The client has used 2/)
     const wrong = await request(`${DASHBOARD}explain.html?${new URLSearchParams({ path: '/', fields: 'org acme' })}`)
     assert.equal(wrong.status, 400)
-    assert.match(wrong.text, /Line 1 of the user’s fields is none: give lines such as org: acme/)
+    assert.match(wrong.text, /Line 1 of the user’s fields is not valid: give lines such as org: acme/)
     const { decided_by, limits } = await app.smartRateLimit.explain({
       path: '/gold',
       user: { org: 'acme', plan: 'gold' },

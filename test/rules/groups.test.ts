@@ -19,7 +19,7 @@ import { refusalOf } from '../support/refusal.js'
 const CLOCK: Clock = systemClock
 const SEVEN = ['a', 'b', 'c', 'd', 'e', 'f', 'g']
 const PROBLEM =
-  '"ninth" would be a group more than the 8 that there may be: give one of a, b, c, d, e, f, g, or an empty text for the group without a name'
+  '"ninth" would be one group more than the 8 that are allowed: give one of a, b, c, d, e, f, g, or an empty text for the group without a name'
 
 function ruleIn(group: string, name = `rule-${group}`) {
   return { name, group, pathPattern: '^/', rate: '5/m' }
@@ -100,7 +100,7 @@ forEachDatabase((provider) => {
       }),
     )
     const refused = results.flatMap((result) => (result.status === 'rejected' ? [result.reason] : []))
-    for (const error of refused) assert.match(String(error), /would be a group more than the 8/)
+    for (const error of refused) assert.match(String(error), /would be one group more than the 8/)
     assert.equal(refused.length, 9)
     assert.equal((await groups()).length, 7)
   })
@@ -164,7 +164,7 @@ forEachDatabase((provider) => {
     assert.deepEqual(loaded.rules.map(({ group }) => group).sort(), ['', ...SEVEN])
     assert.deepEqual(
       loaded.rejected.map(({ name, reason }) => `${name}: ${reason}`).sort(),
-      ['ninth', 'tenth'].map((group) => `rule-${group}: the group "${group}" is one more than the 8 that there may be`),
+      ['ninth', 'tenth'].map((group) => `rule-${group}: the group "${group}" is one more than the 8 that are allowed`),
     )
     await rules.update({ where: { name: 'rule-ninth' }, data: { group: 'ninth', rate: '6/m' } })
     await changeRows(database, RULES, CLOCK.now(), function* (table) {

@@ -32,7 +32,7 @@ describe('ratelimit health', () => {
     assert.match(lines[1] ?? '', /^off {6}redis {5}not used$/)
     assert.equal(lines[2], 'ok       rules     1 active rule; left out, being wrong: "broken"')
     assert.match(lines[3] ?? '', /^ok {7}events {4}the last one is 9\d s old$/)
-    assert.equal(lines[4], 'ok       mail      the mail server takes a sign-in')
+    assert.equal(lines[4], 'ok       mail      the mail server accepts a sign-in')
     assert.equal(lines[5], 'ok       schedule  nothing was due yet')
   })
 

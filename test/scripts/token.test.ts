@@ -34,7 +34,7 @@ forEachDatabase((_provider, open) => {
     assert.equal(isWellFormed(text), true)
     assert.match(
       created.stderr,
-      /^ratelimit token create: token "ci", operator, until \d{4}-.*Z\. It is shown this once\n$/,
+      /^ratelimit token create: token "ci", operator, until \d{4}-.*Z\. It is shown only this once\n$/,
     )
     const again = await token('create', '--name', 'ci', '--role', 'admin')
     assert.deepEqual([again.status, again.stdout], [1, ''])

@@ -74,7 +74,7 @@ function factsOf({ scope, from, to, clients, refused, denied, policies, paths }:
     { name: 'Refused (over a limit)', value: formatCount(refused), colour: REFUSED_COLOUR },
     { name: 'Denied (by an operator or a list)', value: formatCount(denied), colour: DENIED_COLOUR },
     ...(isPolicy ? [] : [{ name: 'Policies', value: listText(policies) }]),
-    { name: 'Paths', value: paths.length === 0 ? 'not in the log any more' : listText(paths) },
+    { name: 'Paths', value: paths.length === 0 ? 'no longer in the log' : listText(paths) },
   ]
 }
 

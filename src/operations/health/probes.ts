@@ -100,7 +100,7 @@ export function mailProbe({ emails, from, smtpUrl, mailer }: AlertSettings): Pro
     } catch (error) {
       throw new Error(mailErrorLine(error))
     }
-    return 'the mail server takes a sign-in'
+    return 'the mail server accepts a sign-in'
   }
 }
 

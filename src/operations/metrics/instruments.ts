@@ -70,7 +70,7 @@ export const READINGS = [
     unit: '{event}',
     kind: 'counter',
     combine: 'sum',
-    help: 'Events lost, because nothing had room for them or the table refused them.',
+    help: 'Events lost, because every buffer was full or the table rejected them.',
   },
   {
     reading: 'eventsBuffered',

@@ -10,12 +10,12 @@ export const TARGETS = {
   prometheus: {
     ...VALIDATORS.flagOrReference,
     allowed: REGISTRY,
-    parse: ensure(isRegistry, (target) => `is ${shown(target)}, which is none: give ${REGISTRY}`),
+    parse: ensure(isRegistry, (target) => `is ${shown(target)}, which is not one: give ${REGISTRY}`),
   },
   openTelemetry: {
     ...VALIDATORS.flagOrReference,
     allowed: METER,
-    parse: ensure(isMeter, (target) => `is ${shown(target)}, which is none: give ${METER}`),
+    parse: ensure(isMeter, (target) => `is ${shown(target)}, which is not one: give ${METER}`),
   },
 } as const satisfies SettingTable<MetricsOptions>
 

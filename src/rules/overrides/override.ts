@@ -60,7 +60,7 @@ const OVERRIDE_FIELDS = {
     guess: guessEffect,
     schema: { maxLength: MAX_EFFECT_LENGTH },
     about: 'deny (or block), allow (or exempt), or a rate.',
-    help: 'block or deny refuses requests, exempt or allow lets them through, and a rate such as 20/m limits them.',
+    help: 'block (or deny) denies its requests, exempt (or allow) lets them through, and a rate such as 20/m limits them.',
     panel: { title: 'Effect', input: 'code', example: 'block, exempt or 20/m', column: 'sorted' },
   },
   algorithm: { ...ALGORITHM, help: 'How a rate is counted.' },

@@ -139,7 +139,7 @@ export const SHARED_SCHEMAS = {
         ),
       ),
     },
-    { description: 'An error, as RFC 9457 has it.' },
+    { description: 'An error, in the format of RFC 9457.' },
   ),
 }
 

@@ -19,7 +19,7 @@ const ERRORS: Readonly<Record<number, string>> = {
 const INPUT_ERRORS: Readonly<Record<number, string>> = { 400: 'A field is wrong; nothing was written.' }
 const BODY_ERRORS: Readonly<Record<number, string>> = { 413: 'The body is too long.', 415: 'The body is not JSON.' }
 const PARAMETER_ERRORS: Readonly<Record<number, string>> = { 404: 'It does not exist.' }
-const LOCK_ERRORS: Readonly<Record<number, string>> = { 412: 'If-Match is not its ETag any more; nothing was written.' }
+const LOCK_ERRORS: Readonly<Record<number, string>> = { 412: 'If-Match is no longer its ETag; nothing was written.' }
 const CONFLICT: Readonly<Record<number, string>> = {
   409: 'Another row, a later change, or a stored value that cannot be read is in the way.',
 }

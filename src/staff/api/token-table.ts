@@ -7,7 +7,7 @@ import { DURATION } from '../../rules/field-values.js'
 import { STAFF_ROLES, type StaffRole, toRole } from '../shell/roles.js'
 import { createToken, hashToken, isWellFormed } from './token-text.js'
 
-/** A token of the API, without its text, which is stored nowhere. */
+/** An API token, without its text, which is stored nowhere. */
 export interface ApiToken {
   readonly name: string
   readonly role: StaffRole

@@ -4,7 +4,7 @@ import type { RefusedOverTime } from '../../reports/clients-over-time.js'
 import type { Bar, OverTime } from '../../reports/over-time.js'
 import type { RulePreview } from '../../reports/preview/report.js'
 import type { TimeRange } from '../../reports/report-window.js'
-import { formatCount, formatRate, formatRequests, formatShortCount } from './format.js'
+import { countWords, formatCount, formatRate, formatRequests, formatShortCount } from './format.js'
 import { SERIES, type Series } from './links.js'
 import { rounded, type StackSegment, stack } from './stack.js'
 
@@ -40,6 +40,8 @@ interface ChartBar {
   readonly href: string | undefined
   /** Whether the bar has the present, and grows. */
   readonly so_far: boolean
+  /** What is in the bar, in words. */
+  readonly counts: string
   readonly requests: string
   readonly blocked: string
   readonly would_block: string
@@ -110,6 +112,7 @@ export function drawChart(
       iso: new Date(bar.start_ms).toISOString(),
       href: pageOf({ since: bar.start_ms, until: bar.start_ms + bar_ms }),
       so_far: !hasEnded && index === bars.length - 1,
+      counts: countWords(bar),
       requests: formatCount(allRequests(bar)),
       blocked: formatCount(bar.blocked),
       would_block: formatCount(bar.would_block),

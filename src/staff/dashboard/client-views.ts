@@ -6,7 +6,7 @@ import type { DashboardReport } from '../../reports/dashboard-report.js'
 import type { ReportWindow } from '../../reports/report-window.js'
 import { drawSparkline } from './chart.js'
 import type { QuickActionsFor } from './client-menu.js'
-import { formatCount, visible } from './format.js'
+import { countWords, formatCount, visible } from './format.js'
 import { type Back, backTo, clientHref, dashboardHref, explainHref, type View } from './links.js'
 import { groupNeighbours, type ListRow, toRow } from './neighbours.js'
 import { stackOutcomes, toOutcomes } from './stack.js'
@@ -66,7 +66,7 @@ function listRow({ name, members, policies, paths, why, ...listed }: ListRow, vi
     members: members.map(({ client, ...counts }) => ({
       name: visible(client),
       href: clientHref(client, view.window, backTo(view)),
-      ...countCells(counts),
+      counts: clientWords(counts),
     })),
     member_count: formatCount(members.length),
     policies: named,
@@ -77,6 +77,10 @@ function listRow({ name, members, policies, paths, why, ...listed }: ListRow, vi
     sparkline: drawSparkline(listed),
     ...countCells(listed),
   }
+}
+
+function clientWords({ requests, over_limit, would_be, denied }: ClientCounts): string {
+  return countWords({ total: requests - denied, blocked: over_limit, would_block: would_be, denied })
 }
 
 function countCells({ requests, over_limit, would_be, denied }: ClientCounts) {

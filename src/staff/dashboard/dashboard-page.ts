@@ -13,6 +13,7 @@ import { filterForm } from './filter-form.js'
 import {
   formatBar,
   formatCount,
+  formatRequests,
   formatWindowBefore,
   type Moment,
   offeredWindows,
@@ -197,7 +198,7 @@ function nearLimitView({ clients, since_ms, requests }: NearLimit, { window, fil
     // A part of a minute, where there were very many requests.
     seconds: formatCount(NOW_MS / 1_000),
     since: timeOfDay(since_ms),
-    requests: requests === 0 ? '' : formatCount(requests),
+    requests: requests === 0 ? '' : formatRequests(requests),
     is_filtered: isFiltering(filter),
     clients: clients.map(({ client, key, policy, count, limit, at_ms }) => ({
       name: visible(client === '' ? key : client),

@@ -1,3 +1,4 @@
+import { countOf } from '../../ground/number-text.js'
 import type { ExplainedLimit, Explanation } from '../../http/explain/explain.js'
 import type { ListedEvent } from '../../reports/listed-events.js'
 import type { NamedPolicyThen } from '../../reports/policy-then.js'
@@ -63,7 +64,7 @@ function decidedSentence({ timestampMs, allowed, outcome, policy, count, limit }
   const request = `At ${formatTime(Date.parse(clampedIsoTime(timestampMs)))} UTC this request`
   const by = `by ${visible(policy)}`
   if (outcome === 'denied') return `${request} was denied ${by}.`
-  if (outcome === 'unavailable') return `${request} was refused ${by}, since no store answered.`
+  if (outcome === 'unavailable') return `${request} was rejected: no store answered for ${visible(policy)}.`
   const would = outcome === 'over_limit' && allowed
   const became = would ? 'would have been refused' : outcome === 'allowed' ? 'was allowed' : 'was refused'
   return `${request} ${became}: ${formatCount(count)} of ${formatCount(limit)} ${by}.`
@@ -75,7 +76,10 @@ function limitsView(explanation: Explanation, hasAddress: boolean, rulePages: Ru
   const hidden = limits.length - shown.length
   return {
     answer: explanationSentence(explanation, hasAddress),
-    hidden: hidden === 0 ? undefined : `${formatCount(hidden)} more limits do not apply, and are not listed.`,
+    hidden:
+      hidden === 0
+        ? undefined
+        : `${countOf(hidden, 'more limit does', 'more limits do')} not apply, and ${hidden === 1 ? 'is' : 'are'} not listed.`,
     has_groups: shown.some(({ group }) => group !== ''),
     has_standing: shown.some((limit) => standing(limit) !== ''),
     limits: shown.map((limit, index) => ({

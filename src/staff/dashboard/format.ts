@@ -1,6 +1,7 @@
 /** The formats of values on the staff pages. */
 import { formatCount } from '../../ground/number-text.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../ground/time/clock.js'
+import { allRequests, type TrafficCounts } from '../../reports/breakdown.js'
 import type { ReportWindow } from '../../reports/report-window.js'
 import { rangeText, spellTime } from './time-range.js'
 
@@ -10,6 +11,16 @@ export { visible } from '../../ground/visible.js'
 /** Formats `1 request`, `2,000 requests`. */
 export function formatRequests(count: number): string {
   return count === 1 ? '1 request' : `${formatCount(count)} requests`
+}
+
+/** Formats `1,811 requests, 112 refused`. */
+export function countWords(counts: TrafficCounts): string {
+  const { blocked, would_block, denied } = counts
+  const words = [formatRequests(allRequests(counts))]
+  if (blocked > 0) words.push(`${formatCount(blocked)} refused`)
+  if (would_block > 0) words.push(`${formatCount(would_block)} would be refused`)
+  if (denied > 0) words.push(`${formatCount(denied)} denied`)
+  return words.join(', ')
 }
 
 /** Returns the length of a bar, 0 to 100; every value above 0 is visible. */

@@ -1,7 +1,7 @@
 import { allRefused, allRequests, type Breakdown, type TrafficCounts } from '../../reports/breakdown.js'
 import type { PathBreakdown, PathShare } from '../../reports/path-breakdown.js'
 import type { EffectView } from './change-views.js'
-import { formatCount, formatRate, formatRequests, visible } from './format.js'
+import { countWords, formatCount, formatRate, visible } from './format.js'
 import { type StackSegment, stack } from './stack.js'
 
 /** A row of a table of traffic by rule, path or method. */
@@ -75,16 +75,6 @@ function pathsOf({ name }: PathShare, { shares, other }: Breakdown, hrefFor: (pa
   return allRequests(other) === 0
     ? listed
     : [...listed, { name: 'other paths', href: hrefFor(prefix), counts: countWords(other) }]
-}
-
-/** Formats `1,811 requests, 112 refused`. */
-function countWords(counts: TrafficCounts): string {
-  const { blocked, would_block, denied } = counts
-  const words = [formatRequests(allRequests(counts))]
-  if (blocked > 0) words.push(`${formatCount(blocked)} refused`)
-  if (would_block > 0) words.push(`${formatCount(would_block)} would be refused`)
-  if (denied > 0) words.push(`${formatCount(denied)} denied`)
-  return words.join(', ')
 }
 
 function limitToRefused({ blocked, denied }: TrafficCounts): TrafficCounts {

@@ -39,7 +39,7 @@ export function parseHeaders(text: string): Trial['headers'] | string {
   for (const [index, line] of lines.entries()) {
     if (line === '') continue
     const [, name, value = ''] = HEADER_LINE.exec(line) ?? []
-    if (name === undefined) return `Line ${index + 1} of the headers is none: give lines such as x-api-key: abc`
+    if (name === undefined) return `Line ${index + 1} of the headers is not valid: give lines such as x-api-key: abc`
     addHeader(headers, name.toLowerCase(), value)
   }
   const count = Object.keys(headers).length
@@ -53,7 +53,7 @@ export function parseUserFields(text: string): UserFields | string {
   for (const [index, line] of lines.entries()) {
     if (line === '') continue
     const [, name, value = ''] = FIELD_LINE.exec(line) ?? []
-    if (name === undefined) return `Line ${index + 1} of the user’s fields is none: give lines such as org: acme`
+    if (name === undefined) return `Line ${index + 1} of the user’s fields is not valid: give lines such as org: acme`
     fields[name] = LITERAL.test(value) ? JSON.parse(value) : value
   }
   const count = Object.keys(fields).length

@@ -27,7 +27,7 @@ export const RIGHTS = {
   testAlerts: { from: 'operator', about: 'send test messages through the channels of alerts' },
   switchRules: { from: 'operator', about: 'switch rules on and off' },
   writeRules: { from: 'admin', about: 'create, change, delete and import rules, and revert their changes' },
-  writeTokens: { from: 'admin', about: 'see, create and revoke tokens of the API' },
+  writeTokens: { from: 'admin', about: 'see, create and revoke API tokens' },
 } as const satisfies Readonly<Record<string, DescribedRight>>
 
 export type Right = keyof typeof RIGHTS

@@ -41,7 +41,7 @@ describe('app.smartRateLimit.health()', () => {
         redis: { status: 'off', detail: 'not used' },
         rules: { status: 'ok', detail: '1 active rule' },
         events: { status: 'ok', detail: '0 s behind, 0 waiting, 0 lost since the start' },
-        mail: { status: 'ok', detail: 'the mail server takes a sign-in' },
+        mail: { status: 'ok', detail: 'the mail server accepts a sign-in' },
         schedule: { status: 'off', detail: 'not used' },
       },
     })

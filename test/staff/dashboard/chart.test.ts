@@ -181,3 +181,20 @@ test('a sparkline of one denial among very many requests over the limit stays in
   assert.equal(denied, 'M0 7.41v-7.41h.9v7.41z')
   assert.equal(drawSparkline(refusals([[0, 0]])).description, 'Never refused')
 })
+
+test('a bar says its numbers in words, one in the singular, and leaves out what is zero', () => {
+  const { bars } = drawChart(
+    overTime(HOUR_MS, [
+      { total: 1, blocked: 1 },
+      { total: 2_000, would_block: 1, denied: 1 },
+    ]),
+    {
+      rates: true,
+    },
+  )
+
+  assert.deepEqual(
+    bars.map(({ counts }) => counts),
+    ['1 request, 1 refused', '2,001 requests, 1 would be refused, 1 denied'],
+  )
+})

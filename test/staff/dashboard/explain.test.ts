@@ -151,7 +151,7 @@ forEachDatabase((provider) => {
       [{ outcome: 'allowed', allowed: true }, 'was allowed: 12 of 10 by login.'],
       [{ outcome: 'over_limit', allowed: true }, 'would have been refused: 12 of 10 by login.'],
       [{ outcome: 'denied', allowed: false }, 'was denied by login.'],
-      [{ outcome: 'unavailable', allowed: false }, 'was refused by login, since no store answered.'],
+      [{ outcome: 'unavailable', allowed: false }, 'was rejected: no store answered for login.'],
       [{ outcome: 'denied', allowed: false, policy: '"><script>\u202e' }, 'was denied by &quot;&gt;&lt;script&gt;'],
     ] as const) {
       const data = { ...logged, method: 'GET', policy: 'login', count: 12, limit: 10, ...decided }
@@ -251,8 +251,8 @@ test('the headers of a request are lines of the form; what is no header is named
 
   const hostile = '</textarea><script>alert(1)</script>: \u202e'
   for (const [given, problem] of [
-    ['x-api-key', /Line 1 of the headers is none/],
-    ['a: b\n: c', /Line 2 of the headers is none/],
+    ['x-api-key', /Line 1 of the headers is not valid/],
+    ['a: b\n: c', /Line 2 of the headers is not valid/],
     ['a: b\u0000c', /Line 1/],
     ['a b: c', /Line 1/],
     [hostile, /Line 1/],

@@ -115,7 +115,7 @@ forEachDatabase((provider) => {
       assert.equal(refused.status, 400)
       assert.deepEqual(problems(refused), {
         group:
-          '"h" would be a group more than the 8 that there may be. Give one of a, b, c, d, e, f, g, or an empty text for the group without a name.',
+          '"h" would be one group more than the 8 that are allowed. Give one of a, b, c, d, e, f, g, or an empty text for the group without a name.',
       })
     }
     assert.match((await get('rule.html?named=login')).text, /name="group" value="g"/)

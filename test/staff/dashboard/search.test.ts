@@ -75,7 +75,7 @@ forEachDatabase((provider) => {
     assert.match(groups['Overrides and bans']?.lines[0] ?? '', /^user:7 Denied For ever .*“Login probes”$/)
     assert.deepEqual(groups.Paths?.lines, ['/login 4 requests · 3 refused', '/api/LoginForm 1 request'])
     assert.equal(groups.Paths?.links[0], './?days=7&path=%2Flogin')
-    assert.deepEqual(groups.Policies?.lines, ['old-login a rule that there is no longer · 1 request'])
+    assert.deepEqual(groups.Policies?.lines, ['old-login a rule that no longer exists · 1 request'])
     assert.deepEqual(groups.Policies?.links, ['events.html?rule=old-login&days=7'])
     // A longer window has more paths.
     assert.equal(groupsOf((await find('login', { days: '30' })).text).Paths?.count, '3')

@@ -11,7 +11,7 @@ import { dashboardHref } from '../links.js'
 import type { PageRoutes } from '../page-routes.js'
 import { readClientView } from '../requested-view.js'
 
-const InvalidFormError = createError('FST_RATE_LIMIT_INVALID_FORM', 'This is no form of an incident.', 400)
+const InvalidFormError = createError('FST_RATE_LIMIT_INVALID_FORM', 'This form does not belong to an incident.', 400)
 const ID = /^[\da-f]{20}$/
 const RIGHT = 'writeOverrides'
 /** The subject of the notices on top of the dashboard. */

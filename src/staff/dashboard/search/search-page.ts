@@ -155,7 +155,7 @@ function policyRow({ name, limit, traffic }: FoundPolicy, { window }: SearchView
       limit === undefined
         ? traffic === undefined
           ? 'Decisions of operators and lists'
-          : facts('a rule that there is no longer', trafficWords(traffic))
+          : facts('a rule that no longer exists', trafficWords(traffic))
         : facts(
             limit.rate ?? 'a function of the request',
             `set by ${LIMIT_SETTINGS[limit.setting]}`,

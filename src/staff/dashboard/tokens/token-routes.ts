@@ -1,4 +1,4 @@
-/** The page of the tokens of the API: an admin creates and revokes them. */
+/** The page of the API tokens: an admin creates and revokes them. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { FieldErrors } from '../../../ground/errors.js'
 import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
@@ -71,7 +71,7 @@ export function registerTokenRoutes({ app, internals, pages }: PageRoutes): void
       const taken = 'A token already has this name: give another name, or revoke that token'
       return refuse(request, reply, { values, errors: { name: taken } })
     }
-    request.log.info({ token: name, role, actor: requireActor(request, RIGHT) }, 'A token of the API was created')
+    request.log.info({ token: name, role, actor: requireActor(request, RIGHT) }, 'An API token was created')
     reply.code(201)
     return send(request, reply, { values: defaultsFor(TOKEN_FIELDS), errors: {}, created: { name, text } })
   }
@@ -87,7 +87,7 @@ export function registerTokenRoutes({ app, internals, pages }: PageRoutes): void
       ? `The token ${visible(name)} was revoked: it no longer gives access.`
       : `Nothing was changed: the token ${visible(name)} no longer exists.`
     if (isRevoked) {
-      request.log.info({ token: name, actor: requireActor(request, RIGHT) }, 'A token of the API was revoked')
+      request.log.info({ token: name, actor: requireActor(request, RIGHT) }, 'An API token was revoked')
     }
     return leadOn(request, reply, PAGE, PAGE, { succeeded: isRevoked, text, typed: {} })
   }
