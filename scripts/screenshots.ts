@@ -90,7 +90,9 @@ async function tellChanges(app: FastifyInstance): Promise<void> {
       await overrides.create({ data: { client: 'user:1003', effect: '200/m', note: 'A partner: asked for more' } })
     }),
   )
-  await client.$executeRaw`UPDATE rate_limit_change SET changed_at = ${NOW_MS} - 64800000 * (9 - id)`
+  await client.$executeRaw`
+    UPDATE rate_limit_change
+    SET changed_at = ${NOW_MS} - 64800000 * ((SELECT MAX(id) + 1 FROM rate_limit_change) - id)`
 }
 
 /** @param names the pictures to take; all by default */

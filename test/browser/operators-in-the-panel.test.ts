@@ -10,6 +10,9 @@ import { PASSWORD } from '../support/staff-app.js'
 const NOW_MS = Date.UTC(2026, 0, 15, 12)
 const OFFENDER = 'ip:203.0.113.7'
 
+/** The number of rows of the navigation. */
+const LINK_ROWS = "new Set([...document.querySelectorAll('.shell-links a')].map((its) => its.offsetTop)).size"
+
 /** A browser that is signed in, before its first page. */
 async function openPanel(t: TestContext, options: BrowserContextOptions = {}, host = '127.0.0.1') {
   const started = await startWithPanel(t, 'sqlite')
@@ -226,9 +229,11 @@ inChromium(() => {
   test('every page of the panel leads to those of the dashboard, and they lead back', async (t) => {
     const { page, url, database } = await openPanel(t)
     await createRules(database.client, 'one')
+    await page.setViewportSize({ width: 1280, height: 900 })
     for (const path of ['/resources/rules', '/resources/rules/records/1/edit', '/resources/events']) {
       await page.goto(url(path))
       const links = page.getByRole('navigation', { name: 'Rate limits' })
+      assert.equal(await page.evaluate(LINK_ROWS), 1)
       for (const name of ['Rules', 'Overrides and bans', 'Changes', 'Events', 'Counters']) {
         await links.getByRole('link', { name, exact: true }).waitFor()
       }
