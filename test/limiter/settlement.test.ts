@@ -19,6 +19,8 @@ const steps = fc.record({
   /** A check whose request goes on, one that is given back later, or what is given back of one of those. */
   kind: fc.constantFrom('kept', 'returned', 'returned', 'settlement', 'settlement'),
   cost: fc.integer({ min: 0, max: 5 }),
+  /** The factor of a charge, which may lead into debt; 0 for a check that is none. */
+  charges: fc.constantFrom(0, 0, 0, 1, 4),
   which: fc.nat(),
 })
 const traces = fc.array(steps, { minLength: 20, maxLength: 120, size: 'max' })
@@ -36,12 +38,13 @@ function proveTrace(
 ) {
   const policy = toPolicy(algorithm, parseRate(rate))
   const isBucket = algorithm.endsWith('bucket')
-  const ask = (counter: WindowsCounter, cost: number, nowMs: number) =>
-    WINDOW_CHECKS[algorithm](counter, policy, cost, nowMs)
+  const ask = (counter: WindowsCounter, cost: number, nowMs: number, charges = false) =>
+    WINDOW_CHECKS[algorithm](counter, policy, cost, nowMs, charges)
   let [actual, without]: [WindowsCounter, WindowsCounter] = [[], []]
   const outstanding: Settlement[] = []
   let [nowMs, drainedMs] = [START_MS, 0]
-  for (const { waitMs, kind, cost, which } of trace) {
+  for (const { waitMs, kind, cost: least, charges: factor, which } of trace) {
+    const [charges, cost] = [factor > 0, factor > 0 ? factor * least : least]
     nowMs += waitMs
     if (kind === 'settlement') {
       const [settlement] = outstanding.splice(which % Math.max(1, outstanding.length), 1)
@@ -49,12 +52,12 @@ function proveTrace(
       drainedMs += nowMs - (settlement.checkedMs ?? 0)
       actual = settleWindows(actual, settlement)
     } else {
-      const { counter, decision } = ask(actual, cost, nowMs)
+      const { counter, decision } = ask(actual, cost, nowMs, charges)
       actual = counter
       if (decision.allowed && kind === 'returned') {
         outstanding.push(toSettlement({ key: '', policy, cost }, decision, nowMs))
       } else if (decision.allowed || algorithm === 'fixed_window') {
-        const expected = ask(without, cost, nowMs)
+        const expected = ask(without, cost, nowMs, charges)
         without = expected.counter
         assert.ok(expected.decision.allowed || !decision.allowed, 'admits nothing that it would have refused')
       }
