@@ -1,7 +1,7 @@
 /*
  * Shows times in the reader's time zone, with UTC on hover, leads to the time that is dragged over in a chart, reads a chosen file into its field, leads to the search by a key, and brings a page that follows up to date, without a flicker:
  * it asks for the page again when there is a newer report, and changes what differs. What is focused, open, scrolled or
- * typed in stays. Only a page that is seen asks.
+ * typed in stays, and no row of a list moves while somebody points at one. Only a page that is seen asks.
  */
 ;(() => {
   const { timeZone } = Intl.DateTimeFormat().resolvedOptions()
@@ -219,8 +219,44 @@
   let failures = 0
   let timer
 
-  /** Changes one tree into another; elements that are alike stay. */
-  function change(from, to) {
+  /** Lists in which somebody is about to press something: the pointer or the focus is there, or a menu is open. */
+  const IN_HAND = ['hover', 'focus-within', 'has(details.menu[open])'].map((state) => `[data-list]:${state}`).join()
+  const isInHand = () => document.querySelector(IN_HAND) !== null
+  /** The newest page, where lists differ from it that nobody wants to move. */
+  let waiting
+
+  /** Whether two lists have the same rows in the same places: only words, numbers and pictures differ. */
+  function hasSameRows(from, to) {
+    if (from.nodeName !== to.nodeName || from.dataset.key !== to.dataset.key) return false
+    if (from.nodeName === 'svg' || isInUse(from)) return true
+    return (
+      from.children.length === to.children.length &&
+      [...from.children].every((child, place) => hasSameRows(child, to.children[place]))
+    )
+  }
+
+  /** Changes the parts of the page into those of a newer one. */
+  function bringUpToDate(page) {
+    waiting = undefined
+    const inHand = isInHand()
+    for (const part of parts) {
+      const its = page.querySelector(`[data-part="${part.dataset.part}"]`)
+      if (its !== null) change(part, its, inHand ? page : undefined)
+    }
+    say(waiting === undefined ? 'Live' : 'The list has changed', false)
+  }
+
+  /** Shows what has waited, once nobody points at a list. */
+  function catchUp() {
+    if (waiting !== undefined && !isInHand() && !isMarking() && drag === undefined) bringUpToDate(waiting)
+  }
+
+  /**
+   * Changes one tree into another; elements that are alike stay.
+   *
+   * @param held the page of the other tree, where lists are in somebody's hands: one whose rows would move waits
+   */
+  function change(from, to, held) {
     if (from.nodeType !== to.nodeType || from.nodeName !== to.nodeName) {
       from.replaceWith(document.importNode(to, true))
       return
@@ -230,16 +266,20 @@
       return
     }
     if (isInUse(from)) return
+    if (held !== undefined && from.dataset.list !== undefined && !hasSameRows(from, to)) {
+      waiting = held
+      return
+    }
     for (const { name } of [...from.attributes]) {
       // Whoever reads opens the details.
       if (!to.hasAttribute(name) && name !== 'open') from.removeAttribute(name)
     }
     for (const { name, value } of to.attributes) if (from.getAttribute(name) !== value) from.setAttribute(name, value)
-    changeChildren(from, to)
+    changeChildren(from, to, held)
   }
 
   /** Elements with a key are the same wherever they are: whoever opened one finds it open. */
-  function changeChildren(from, to) {
+  function changeChildren(from, to, held) {
     const keyed = new Map([...from.children].map((child) => [child.dataset.key, child]))
     const news = [...to.childNodes]
     news.forEach((node, place) => {
@@ -250,7 +290,7 @@
       const old = own ?? at
       if (old === undefined) from.append(document.importNode(node, true))
       else if (key !== undefined && own === undefined) from.insertBefore(document.importNode(node, true), old)
-      else change(old, node)
+      else change(old, node, held)
     })
     while (from.childNodes.length > news.length) from.lastChild.remove()
   }
@@ -302,14 +342,9 @@
       const newer = page.getElementById('live')
       if (!answer.ok || newer === null) throw new Error(`The server answered ${answer.status}`)
       localize(page)
-      if (!isMarking() && drag === undefined) {
-        for (const part of parts) {
-          const its = page.querySelector(`[data-part="${part.dataset.part}"]`)
-          if (its !== null) change(part, its)
-        }
-      }
       failures = 0
-      say('Live', false)
+      if (isMarking() || drag !== undefined) say('Live', false)
+      else bringUpToDate(page)
       wait(Number(newer.dataset.wait))
     } catch {
       failures += 1
@@ -318,6 +353,10 @@
     }
   }
 
+  // The focus and the menus are where they go once the event is over.
+  for (const left of ['pointerout', 'focusout', 'toggle']) {
+    document.addEventListener(left, () => setTimeout(catchUp), { capture: true })
+  }
   document.addEventListener('visibilitychange', () => {
     if (document.hidden) clearTimeout(timer)
     else wait(0)

@@ -54,6 +54,8 @@ inChromium(() => {
     await page.getByText('3 of its clients, counted together').click()
     const lead = page.locator('.lead')
     assert.match((await lead.textContent()) ?? '', /^3 clients of 192\.0\.2\.0\/24 cause 85% of the refusals /)
+    // The focus is in the list, and the pointer over it.
+    await page.getByRole('heading', { level: 1 }).click()
     await logEvents(client, { ...OFFENDER, blocked: 50 })
     clock.advance(LATER_MS)
     await page.clock.fastForward(LATER_MS)
@@ -66,6 +68,65 @@ inChromium(() => {
       'ip:192.0.2.0/24',
     ])
     assert.ok(await clients.getByRole('link', { name: 'ip:192.0.2.3' }).isVisible())
+  })
+
+  test('no row of a list moves while somebody points at one, has the focus there or opened a menu', async (t) => {
+    const staff = { isStaff: () => ({ actor: 'alice', role: 'operator' }) as const }
+    const { app, clock, origin } = await startWithStaff(t, 'sqlite', staff, { useDynamicRules: true })
+    const { client } = app.smartRateLimit
+    const other = { key: 'user:7', client: 'user:7' }
+    await logEvents(client, { ...OFFENDER, blocked: 20 })
+    await logEvents(client, { ...other, blocked: 5, atMs: NOW_MS - 1_000 })
+    const { page, complaints } = await openClockedPage(t)
+    await page.clock.install()
+    await page.goto(`${origin}${DASHBOARD}?days=7`)
+    await page.getByText('Live', { exact: true }).waitFor()
+    const clients = page.getByRole('region', { name: 'Clients' })
+    const names = () => clients.getByRole('rowheader').locator('.who > a').allTextContents()
+    const row = clients.getByRole('row').filter({ hasText: 'user:7' })
+    const block = row.getByRole('button', { name: 'Block user:7 for 2 h' })
+    const title = page.getByRole('heading', { level: 1 })
+    const changed = page.getByText('The list has changed', { exact: true })
+    const live = page.getByText('Live', { exact: true })
+    let refused = 25
+    /** Another client takes the first place, by more than all before. */
+    const overtake = async (its: { key: string; client: string }) => {
+      const place = await block.boundingBox()
+      const before = await names()
+      const blocked = 2 * refused
+      await logEvents(client, { ...its, blocked, atMs: clock.now() - 1_000 })
+      refused += blocked
+      clock.advance(LATER_MS)
+      await page.clock.fastForward(LATER_MS)
+      await page.getByRole('group', { name: new RegExp(`^${refused} requests`) }).waitFor()
+      await changed.waitFor()
+      assert.deepEqual(await names(), before)
+      assert.deepEqual(await block.boundingBox(), place)
+    }
+    assert.deepEqual(await names(), [OFFENDER.key, 'user:7'])
+
+    await block.hover()
+    await overtake(other)
+    await title.hover()
+    await page.clock.runFor(1)
+    await live.waitFor()
+    assert.deepEqual(await names(), ['user:7', OFFENDER.key])
+
+    await row.getByRole('link', { name: 'user:7' }).focus()
+    await overtake(OFFENDER)
+    await page.getByLabel('Search everything').focus()
+    await page.clock.runFor(1)
+    await live.waitFor()
+    assert.deepEqual(await names(), [OFFENDER.key, 'user:7'])
+
+    await row.getByText('Actions for user:7').click()
+    await title.hover()
+    await overtake({ key: 'user:8', client: 'user:8' })
+    await title.click()
+    await page.clock.runFor(1)
+    await live.waitFor()
+    assert.deepEqual(await names(), ['user:8', OFFENDER.key, 'user:7'])
+    assert.deepEqual(complaints, [])
   })
 
   test('a page that follows says when its session is over, and when the server does not answer', async (t) => {
