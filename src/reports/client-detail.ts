@@ -123,6 +123,16 @@ export function clientDetail(
   }
 }
 
+/** Reports the path that a client, or the busiest clients of a network, requested most often; undefined without requests. */
+export function busiestPath(client: string, options: WindowOptions): Report<string | undefined> {
+  const window = toWindow(options, 1)
+  return async (snapshot) => {
+    const stored = storable(toLogged(snapshot, storable(namedClient(client), MAX_KEY_LENGTH)), MAX_KEY_LENGTH)
+    const [first] = await readPaths(snapshot, await clientCondition(snapshot, stored, window), false)
+    return first?.path
+  }
+}
+
 /** The decisions of one policy in one bar. */
 interface PolicyBar extends PolicyCounts {
   /** The number of bars since the epoch. */

@@ -4,6 +4,7 @@ import { HOUR_MS } from '../ground/time/clock.js'
 import { CLIENT, IS_DENIED } from '../log/event-sql.js'
 import { HOUR_SPAN } from '../log/rollups/counting.js'
 import { filtered, inRange, Parameters, type ReportFilter } from './filter.js'
+import { findIncidentClients } from './incidents/find-incidents.js'
 import { duringPeriod } from './logged-events.js'
 import type { Period } from './period.js'
 import { type Coverage, type LogSnapshot, type Report, toCoverage } from './report.js'
@@ -64,14 +65,17 @@ const PERCENTILES = [50, 95, 99] as const
  * busiest minute and hour (nearest rank), and what each would have refused. Minutes and hours are those of the clock in
  * UTC, as a fixed window's are, so that the refusals are exact where every hour was read.
  *
- * Denied requests, and those whose client the log does not tell, are left out. At most some million events are read:
+ * Denied requests, the requests of clients in an incident of the window, and those whose client the log does not tell are
+ * left out. At most some million events are read:
  * of a window with more, whole hours at equal distances.
  */
 export function suggestedRates({ path, method, rule, ...options }: SuggestRatesOptions = {}): Report<SuggestedRates> {
   const window = toWindow(options, 7)
   return async (snapshot) => {
-    const { periods, sampled } = await hoursToRead(snapshot, windowFor(window, snapshot.nowMs))
-    const levels = await readLevels(snapshot, periods, { path, method, rule })
+    const whole = windowFor(window, snapshot.nowMs)
+    const { periods, sampled } = await hoursToRead(snapshot, whole)
+    const leftOut = await findIncidentClients(snapshot, whole)
+    const levels = await readLevels(snapshot, periods, { path, method, rule }, leftOut)
     const select = (span: number, isPeak: number) =>
       levels.filter((level) => level.span === span && level.is_peak === isPeak)
     const minutes = select(1, 0)
@@ -89,17 +93,24 @@ export function suggestedRates({ path, method, rule, ...options }: SuggestRatesO
 }
 
 /** Counts in the database, where most events of a minute are one row: only the levels are returned. */
-async function readLevels({ query, dialect }: LogSnapshot, periods: readonly Period[], filter: ReportFilter) {
+async function readLevels(
+  { query, dialect }: LogSnapshot,
+  periods: readonly Period[],
+  filter: ReportFilter,
+  leftOut: readonly string[],
+) {
   const parameters = new Parameters()
   const events = periods.map(
     (period) =>
       `SELECT ${CLIENT} AS client, ${dialect.toMinute('"timestamp"')} AS minute FROM ${dialect.table('rate_limit_event')}
        WHERE ${duringPeriod(dialect, period, parameters)} AND NOT (${IS_DENIED})${filtered(dialect, filter, parameters)}`,
   )
+  const isLeftOut =
+    leftOut.length === 0 ? '' : ` AND NOT ${dialect.isOneOf('client', parameters.add(JSON.stringify(leftOut)), 'text')}`
   return query<Histogram>(
     `WITH minutes AS MATERIALIZED (
        SELECT client, minute, COUNT(*) AS requests FROM (${events.join(' UNION ALL ')}) AS events
-       WHERE client <> '' GROUP BY client, minute
+       WHERE client <> ''${isLeftOut} GROUP BY client, minute
      ), hours AS MATERIALIZED (
        SELECT client, ${dialect.whole('SUM(requests)')} AS requests FROM minutes GROUP BY client, minute / ${HOUR_SPAN}
      )

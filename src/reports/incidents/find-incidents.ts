@@ -1,4 +1,6 @@
 /** Finds the incidents of a range of hours. */
+import { HOUR_MS } from '../../ground/time/clock.js'
+import type { Period } from '../period.js'
 import type { LogSnapshot } from '../report.js'
 import { findAttackers } from './find-attackers.js'
 import { findPolicies, hoursForUsual } from './find-policies.js'
@@ -21,6 +23,14 @@ export async function findIncidents(snapshot: LogSnapshot, since: number): Promi
     if (from <= hours.first || !reaching.some((incident) => incident.from - from < QUIET_HOURS)) return reaching
     hours = await openHours(snapshot, earliest - 2 * before)
   }
+}
+
+/** Finds the clients that were refused in incidents of clients and networks that reach into a period. */
+export async function findIncidentClients(snapshot: LogSnapshot, { startMs, endMs }: Period): Promise<string[]> {
+  const found = await findIncidents(snapshot, Math.floor(startMs / HOUR_MS))
+  const reaching = found.filter(({ kind, from }) => kind !== 'policy' && from * HOUR_MS < endMs)
+  const refused = reaching.flatMap(({ rows }) => rows.filter((row) => row.refused > 0))
+  return [...new Set(refused.map(({ client }) => client))]
 }
 
 async function findFrom(snapshot: LogSnapshot, hours: LogHours, from: number): Promise<FoundIncident[]> {

@@ -223,9 +223,23 @@ export function overridesHref(client: string): string {
   return `overrides.html?${new URLSearchParams({ q: client })}`
 }
 
-/** Returns the address that leads to the form of a rule for the requests of a filter. */
-export function ruleFormHref(window: ReportWindow, filter: ReportFilter): string {
-  return `rule-form?${new URLSearchParams([...windowFields(window), ...filterEntries(filter)])}`
+/**
+ * Returns the address that leads to the form of a rule for the requests of a filter.
+ *
+ * @param incident of a client or a network: its busiest path then takes the place of the filter's
+ */
+export function ruleFormHref(
+  window: ReportWindow,
+  filter: ReportFilter,
+  incident?: { readonly client: string; readonly fromMs: number },
+): string {
+  const fields = [...windowFields(window), ...filterEntries(filter)]
+  const query = new URLSearchParams(fields)
+  if (incident !== undefined) {
+    query.set('incident', incident.client)
+    query.set('from', String(incident.fromMs))
+  }
+  return `rule-form?${query}`
 }
 
 /** Returns the clients of a window as CSV, whatever the filter. */

@@ -229,4 +229,38 @@ forEachDatabase((provider) => {
     // An override counts every request once: none can stand for a limit of which each request uses two.
     assert.match(raiseOf(user), /^client\.html\?client=user%3A7&.*#actions$/)
   })
+
+  test('a rule from an incident is for its busiest path, names the rule that is there, and learns nothing from its clients', async (t) => {
+    const { refuse, rows, nowMs, get, submit, database, client } = await start(t, provider)
+    const startMs = nowMs - 40 * MINUTE_MS
+    await client.rateLimitRule.create({ data: { name: 'login', pathPattern: '^/login', rate: '10/m', priority: 4 } })
+    for (const name of ['ip:203.0.113.7', 'ip:203.0.113.8']) {
+      await refuse(name, 600, startMs, { path: '/search' })
+      await refuse(name, 300, startMs, { allowed: true, outcome: 'allowed', path: '/login' })
+      await refuse(name, 400, startMs, { allowed: true, outcome: 'allowed', path: '/login' })
+    }
+    const other = { timestampMs: startMs, client: 'user:7', key: 'user:7', path: '/login' }
+    await logRows(database, [other, other, other])
+    const [row] = await rows()
+    const href = unescapeHtml(/href="(rule-form[^"]*)"/.exec(row?.html ?? '')?.[1] ?? '')
+    const { headers } = await get(href)
+    const form = await get(String(headers.location))
+    const query = new URLSearchParams(String(headers.location).split('?')[1])
+    assert.deepEqual([query.get('pathPattern'), query.get('rate'), query.get('priority')], ['^/login', '3/m', '1'])
+    const text = unescapeHtml(form.text.replace(/<[^>]*>/g, ' ').replace(/\s+/g, ' '))
+    assert.match(text, /The rule login already covers this path, with 10\/m\. Change that rule instead/)
+    assert.match(form.text, /<a href="rule\.html\?named&#x3D;login">/)
+    assert.doesNotMatch(text, /It comes before/)
+
+    const looser = { name: 'login-2', pathPattern: '^/login', rate: '22/m', priority: '5' }
+    const warning = /It comes before the rule login, which is stricter with 10\/m: requests that both match get 22\/m\./
+    const shown = await get(`rule.html?${new URLSearchParams(looser)}`)
+    assert.match(shown.text, warning)
+    assert.doesNotMatch((await get(`rule.html?${new URLSearchParams({ ...looser, priority: '3' })}`)).text, warning)
+    assert.doesNotMatch((await get(`rule.html?${new URLSearchParams({ ...looser, group: 'team' })}`)).text, warning)
+    assert.doesNotMatch((await get(`rule.html?${new URLSearchParams({ ...looser, method: '<b>' })}`)).text, /<b><\/b>/)
+    const saved = await submit('rule.html', looser)
+    assert.equal(saved.status, 303)
+    assert.match((await get('rules.html', saved)).text, warning)
+  })
 })

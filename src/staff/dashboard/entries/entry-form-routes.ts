@@ -39,6 +39,8 @@ export interface EntryForm<Table extends FieldTable, Identity extends keyof Tabl
   readonly checks: Readonly<Record<string, FormCheck>>
   /** Returns what to ask before the form is saved; undefined for nothing. */
   readonly question?: (values: Values, nowMs: number) => FormQuestion | undefined
+  /** Returns what the form says of other rows. */
+  readonly notes?: (values: Values, stored: Values | undefined) => Promise<FormNotes>
   /** Returns what the page of a stored row shows beside the form. */
   readonly beside?: (request: FastifyRequest, reply: FastifyReply, row: IdentifiedEntry<Table>) => Promise<object>
 }
@@ -49,6 +51,14 @@ export interface FormQuestion {
   readonly button: string
   /** The value that the button sends as `confirmed`: a form that says something else since is asked about again. */
   readonly value: string
+}
+
+/** What the form says of other rows, whether it is saved or not. */
+export interface FormNotes {
+  /** A row that may be changed instead of creating one. */
+  readonly instead: { readonly name: string; readonly rate: string; readonly href: string } | undefined
+  /** A sentence about what is unlikely to be meant. */
+  readonly warning: string | undefined
 }
 
 export interface FormCheck {
@@ -146,6 +156,7 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
       if (question !== undefined && form?.get('confirmed') !== question.value) {
         return refuse(request, reply, { ...shown, question })
       }
+      const notes = action === 'delete' ? undefined : await notesOf(values, row)
       const { result: outcome, undo } = await changeAs(request, right, database, () =>
         write(id, version, action === 'delete' ? undefined : typed),
       )
@@ -167,12 +178,17 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
       }
       const named: Values = outcome === 'deleted' ? (row?.entry ?? {}) : { ...values, ...spelled(fields, values) }
       const subject = visible(String(named[identityField] ?? ''))
-      const text = `The ${entity} ${subject} was ${outcome}.`
+      const warning = notes?.warning === undefined ? '' : ` ${notes.warning}`
+      const text = `The ${entity} ${subject} was ${outcome}.${warning}`
       return leadOn(request, reply, list, list, { succeeded: true, text, typed: {}, undo })
     } catch (error) {
       if (!(error instanceof RuleValidationError)) throw error
       return refuse(request, reply, { ...shown, errors: error.errors })
     }
+  }
+
+  function notesOf(values: Values, row: IdentifiedEntry<Table> | undefined): Promise<FormNotes> | undefined {
+    return kind.notes && fromDatabase(kind.notes(values, row?.entry))
   }
 
   /** @param values undefined deletes the row */
@@ -220,6 +236,7 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
         problem: problem ?? problemOf(errors),
         proposal,
         question,
+        notes: actor === undefined ? undefined : await notesOf(values, row),
         ...(row !== undefined && (await kind.beside?.(request, reply, row))),
         ...beside,
         now: toMoment(clock.now()),

@@ -52,7 +52,9 @@ function incidentView(story: IncidentStory, view: View, rights: IncidentRights) 
   const fromMs = Date.parse(from)
   const cause: OngoingCause | undefined =
     client === undefined || isOver ? undefined : { name: visible(scope), href: page, refused, fromMs }
-  const rule_href = rights.mayMakeRules && path !== undefined ? ruleFormHref(view.window, { path }) : undefined
+  const ofClient = client === undefined ? undefined : { client, fromMs }
+  const rule_href =
+    rights.mayMakeRules && path !== undefined ? ruleFormHref(view.window, { path }, ofClient) : undefined
   return {
     id,
     scope: visible(scope),

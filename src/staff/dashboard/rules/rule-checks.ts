@@ -100,6 +100,7 @@ function describeSuggestion(suggested: SuggestedRates, path: string, method: str
   const senders = clients === 1 ? '1 client' : `${formatCount(clients)} clients`
   return [
     `In the last ${DAYS} days ${senders} sent ${formatRequests(requests)} to ${which}.`,
+    'Denied requests, and those of clients in an incident, are left out.',
     ...(sampled === null
       ? []
       : [

@@ -1,5 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { SqlValue } from '../../../database/dialect.js'
+import { busiestPath } from '../../../reports/client-detail.js'
 import { windowFor } from '../../../reports/report-window.js'
 import { readRuleTraffic } from '../../../reports/rule-traffic.js'
 import { suggestedRates } from '../../../reports/suggested-rates.js'
@@ -14,6 +15,7 @@ import { newRuleHref, ruleHref } from '../links.js'
 import type { PageRoutes } from '../page-routes.js'
 import { readWindow } from '../requested-view.js'
 import { besideRule } from './beside-rule.js'
+import { coveringNotes } from './covering-rules.js'
 import { proposeRule } from './proposed-rule.js'
 import { ruleChecks } from './rule-checks.js'
 import { registerRuleList } from './rule-list-routes.js'
@@ -29,7 +31,8 @@ export function registerRuleRoutes(routes: PageRoutes): void {
   /** Leads to the form: computed when it is asked for, since the suggestion reads single events. */
   async function openRuleForm(request: FastifyRequest, reply: FastifyReply) {
     requireActor(request, 'writeRules')
-    const { rule, path, method } = requestedFilter(request)
+    const { rule, path: requested, method } = requestedFilter(request)
+    const path = (await busiestOfIncident(request)) ?? requested
     if (rule !== undefined && path === undefined && method === undefined) {
       const [stored] = await readRules('WHERE name = $1', [rule])
       if (stored !== undefined) return reply.redirect(ruleHref(rule))
@@ -44,6 +47,14 @@ export function registerRuleRoutes(routes: PageRoutes): void {
     return reply.redirect(newRuleHref(fields))
   }
 
+  /** Returns the path that the clients of an incident requested most often; undefined where the address names none. */
+  async function busiestOfIncident(request: FastifyRequest): Promise<string | undefined> {
+    const [client, from] = [lastParameter(request, 'incident'), Number(lastParameter(request, 'from'))]
+    const nowMs = clock.now()
+    const isRange = Number.isSafeInteger(from) && from > 0 && from < nowMs
+    return client === '' || !isRange ? undefined : read(busiestPath(client, { since: from, until: nowMs }))
+  }
+
   registerRuleList(routes)
   registerEntryForm(routes, {
     description: RULES,
@@ -53,6 +64,7 @@ export function registerRuleRoutes(routes: PageRoutes): void {
     right: 'writeRules',
     proposed: 'rate',
     checks: ruleChecks(app.smartRateLimit),
+    notes: coveringNotes(database, (options) => app.smartRateLimit.explain(options)),
     beside: besideRule(database),
   })
   app.get('/rule-form', staffRoute('rule-form'), openRuleForm)
