@@ -18,12 +18,12 @@ forEachDatabase((provider) => {
       each.slice(1),
     )
     assert.deepEqual(sentences, [
-      ['Somebody', 'denied ip:203.0.113.7 for ever'],
+      ['The app’s code', 'denied ip:203.0.113.7 for ever'],
       ['alice', 'changed the rate from 5/m to 10/m and the priority from 0 to 3 of rule login'],
       ['alice', 'created rule login with path pattern ^/login and rate 5/m'],
     ])
-    assert.match(text, /from these pages/)
-    assert.match(text, /from the app’s code/)
+    assert.match(text, /from the dashboard/)
+    assert.doesNotMatch(text, /Somebody|from the app’s code/)
     // Old and new stand side by side.
     assert.match(text, /<th scope="row">Rate<\/th><td><bdi class="code">5\/m<\/bdi><\/td><td><bdi class="code">10\/m/)
   })
@@ -42,10 +42,65 @@ forEachDatabase((provider) => {
     await submit('rule.html', RULE)
     await (await open('rule.html?named=login')).submit({ rate: '10/m' })
     await (await open('rule.html?named=login')).submit({ rate: '11/m' })
+    const page = await open('changes.html')
+    const items = page.text.split('<li id="change-').slice(1)
+    assert.deepEqual(
+      items.map((item) => [/· <b>([^<]*)<\/b>/.exec(item)?.[1], />(Revert[^<]*)<\/button>/.exec(item)?.[1]]),
+      [
+        ['in force', 'Revert: rate back to 10/m'],
+        ['changed again since', undefined],
+        ['changed again since', undefined],
+      ],
+    )
+    // A page that was loaded before has the button still.
     const refused = await revert('from 5/m to 10/m')
     assert.equal(refused.status, 303)
     assert.match((await follow(refused)).text, /role="alert">Change \d+ of rule &quot;login&quot; cannot be reverted/)
     assert.match((await open('rule.html?named=login')).text, /name="rate" value="11\/m"/)
+  })
+
+  test('each change says what became of it, and Revert what it does, before and after', async (t) => {
+    const { app, clock, submit, revert, follow, open, database } = await openChanges(t, provider)
+    const { rateLimitOverride, rateLimitRule } = app.smartRateLimit.client
+    const shown = async () => {
+      const { text } = await open('changes.html')
+      const items = text.split('<li id="change-').slice(1)
+      return items.map((item) => [
+        /<\/b> <bdi>(.*?)<\/bdi>/.exec(item)?.[1]?.replace(/<[^>]*>/g, ''),
+        /· <b>(.*?)<\/b>/.exec(item)?.[1]?.replace(/<[^>]*>/g, ''),
+        />(Revert[^<]*)<\/button>/.exec(item)?.[1],
+      ])
+    }
+    const expiresAt = new Date(clock.now() + 3_600_000)
+    const until = `${expiresAt.toISOString().slice(0, 19).replace('T', ' ')} UTC`
+    await rateLimitOverride.create({ data: { client: 'ip:203.0.113.7', effect: 'deny', expiresAt } })
+    await submit('rule.html', RULE)
+    assert.deepEqual(await shown(), [
+      ['created rule login with path pattern ^/login and rate 5/m', 'in force', 'Revert: deletes the rule'],
+      [`denied ip:203.0.113.7 until ${until}`, `in force until ${until}`, 'Revert: ends the block'],
+    ])
+    clock.advance(2 * 3_600_000)
+    assert.equal((await shown())[1]?.[1], 'ended')
+
+    assert.match((await follow(await revert('created rule'))).text, /The rule login was deleted\./)
+    assert.deepEqual((await shown()).slice(0, 2), [
+      ['deleted rule login with path pattern ^/login and rate 5/m', undefined, 'Revert: restores the rule'],
+      ['created rule login with path pattern ^/login and rate 5/m', 'deleted since', undefined],
+    ])
+    assert.match((await follow(await revert('deleted rule'))).text, /The rule login was restored\./)
+    assert.equal(await rateLimitRule.count(), 1)
+    assert.deepEqual((await shown()).slice(0, 3), [
+      ['created rule login with path pattern ^/login and rate 5/m', 'in force', 'Revert: deletes the rule'],
+      ['deleted rule login with path pattern ^/login and rate 5/m', 'created again since', undefined],
+      ['created rule login with path pattern ^/login and rate 5/m', 'in force', 'Revert: deletes the rule'],
+    ])
+
+    const { dialect } = database
+    await database.execute(`DELETE FROM ${dialect.table('rate_limit_override')} WHERE client <> ''`, [])
+    assert.match(
+      (await open('changes.html')).text,
+      /<b><bdi>SQL<\/bdi><\/b> <bdi>ended the block of ip:203\.0\.113\.7<\/bdi>/,
+    )
   })
 
   test('a filter finds the changes of a rule under its former name, those of an actor, and those of a range', async (t) => {
@@ -92,7 +147,7 @@ forEachDatabase((provider) => {
     await client.rateLimitRule.create({ data: RULE })
     await client.rateLimitOverride.create({ data: { client: 'ip:203.0.113.7', effect: 'deny' } })
     const page = await operator.open('changes.html')
-    assert.equal(page.text.match(/>Revert<\/button>/g)?.length, 1)
+    assert.equal(page.text.match(/>Revert[^<]*<\/button>/g)?.length, 1)
     const [override, rule] = [...page.text.matchAll(/<li id="change-(\d+)"/g)].map(([, id = '']) => id)
     assert.equal((await page.submit({ id: rule ?? '' }, {}, 'change-revert')).status, 403)
     assert.equal((await page.submit({ id: override ?? '' }, {}, 'change-revert')).status, 303)

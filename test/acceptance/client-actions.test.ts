@@ -137,7 +137,7 @@ forEachDatabase((provider) => {
 
       // A raise or a pass takes the place of the block.
       const again = await its.do(await its.do(ended, 'block', { for: '15m' }), action, field)
-      assert.deepEqual(noticeOf(again), ['success', `${words}.`])
+      assert.deepEqual(noticeOf(again), ['success', `${words}. The block until 2026-01-15 12:15:00 UTC has ended.`])
       assert.deepEqual(await stored(), [effect])
     }
 

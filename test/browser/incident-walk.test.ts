@@ -92,7 +92,7 @@ async function startWalk(t: TestContext, shop: Shop, viewport: ViewportSize) {
     undo: () =>
       step('undo', 1, async () => {
         await click(page.getByRole('button', { name: /^Undo/ }))
-        await saysDone('reverted')
+        await saysDone('has ended')
       }),
     /** Lets a minute pass, after which a page that follows is up to date. */
     async passMinute() {

@@ -180,8 +180,8 @@ inChromium(() => {
         await t.test('revert the last change: 2 at most', async () => {
           const clicks = await task(async () => {
             await click(page.getByRole('navigation').getByRole('link', { name: 'Changes', exact: true }))
-            await click(page.getByRole('button', { name: /^Revert: created rule login/ }))
-            await page.getByRole('status').filter({ hasText: 'reverted' }).waitFor()
+            await click(page.getByRole('button', { name: /^Revert: deletes the rule: created rule login/ }))
+            await page.getByRole('status').filter({ hasText: 'The rule login was deleted.' }).waitFor()
           })
           assert.ok(clicks <= 2, `${clicks}`)
           assert.equal(await database.client.rateLimitRule.findUnique({ where: { name: 'login' } }), null)

@@ -158,6 +158,13 @@ export async function readAction(database: ChangeTable, changeId: number, limit:
   return rows.toReversed().map(toRowChange)
 }
 
+/** Reads changes by their ids, with the ids of their rows. */
+export async function readChangesOf(source: ChangeTable, ids: readonly number[]): Promise<RowChange[]> {
+  const where = `WHERE ${source.dialect.isOneOf('recorded.id', '$2', 'bigint')}`
+  const rows = ids.length === 0 ? [] : await readChanges(source, where, [ids.length, JSON.stringify(ids)])
+  return rows.map(toRowChange)
+}
+
 /** Returns how many changes the actions of some changes made. */
 export async function countOfActions(
   { query, dialect }: ChangeTable,

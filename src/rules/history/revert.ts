@@ -16,12 +16,12 @@ type ChangedTable = LockedTable<FieldTable, string>
 type Row = IdentifiedEntry<FieldTable>
 
 /** A change of a row of a table. */
-interface EntryChange extends RowChange {
+export interface EntryChange extends RowChange {
   readonly entity: Description['entity']
 }
 
 /** What an action made of a row: the states before and after all of its changes. */
-interface NetChange extends Pick<EntryChange, 'id' | 'entity' | 'name' | 'rowId'> {
+export interface NetChange extends Pick<EntryChange, 'id' | 'entity' | 'name' | 'rowId'> {
   readonly before: ChangedFields | null
   readonly after: ChangedFields | null
 }
@@ -60,12 +60,12 @@ export async function revertChange(database: Database, nowMs: number, changeId: 
   })
 }
 
-function isOfEntry(change: RowChange): change is EntryChange {
+export function isOfEntry(change: RowChange): change is EntryChange {
   return change.entity !== 'incident'
 }
 
 /** Returns one change for every row of an action, which may have changed it several times. */
-function netChanges(changes: readonly EntryChange[]): NetChange[] {
+export function netChanges(changes: readonly EntryChange[]): NetChange[] {
   const byRow = new Map<string, NetChange>()
   for (const { id, entity, name, rowId, before, after } of changes) {
     const key = `${entity} ${rowId}`
@@ -108,11 +108,10 @@ function* findStanding(table: ChangedTable, changes: readonly NetChange[]): SqlW
     (yield* table.find(table.dialect.isOneOf('id', '$1', 'bigint'), [ids])).map((row) => [row.id, row]),
   )
   for (const change of written) {
-    const { id, entity, name, before, after, rowId } = change
+    const { id, entity, name, after, rowId } = change
     // It may have been deleted and created again.
     const row = byId.get(rowId) ?? (yield* table.findSame(after ?? {}))
-    const fields = Object.entries(before === null ? (after ?? {}) : changedFields(after, before))
-    if (row === undefined || !fields.every(([field, value]) => row.entry[field] === value)) {
+    if (row === undefined || !hasWritten(change, row.entry)) {
       throw new RevertError(
         `Change ${id} of ${entity} ${JSON.stringify(name)} cannot be reverted: it was changed again since, or deleted. Revert the later changes first`,
       )
@@ -120,6 +119,12 @@ function* findStanding(table: ChangedTable, changes: readonly NetChange[]): SqlW
     found.set(change, row)
   }
   return found
+}
+
+/** Returns whether a row has what an action wrote. */
+export function hasWritten({ before, after }: NetChange, entry: Row['entry']): boolean {
+  const fields = Object.entries(before === null ? (after ?? {}) : changedFields(after, before))
+  return fields.every(([field, value]) => entry[field] === value)
 }
 
 function* deleteRows(table: ChangedTable, ids: readonly number[]): SqlWork<void> {
@@ -140,7 +145,12 @@ function* restoreFields(table: ChangedTable, rows: ReadonlyMap<NetChange, Row>):
 }
 
 function hasIdentity({ entity, before }: NetChange, entry: Row['entry']): boolean {
-  return DESCRIPTIONS[entity].identity.every((name) => before?.[name] === entry[name])
+  return isSame(entity, before, entry)
+}
+
+/** Returns whether a state and a row are of the same rule, or of the same client and path pattern. */
+export function isSame(entity: Description['entity'], state: ChangedFields | null, entry: Row['entry']): boolean {
+  return DESCRIPTIONS[entity].identity.every((name) => state?.[name] === entry[name])
 }
 
 function takenError({ id, entity, name, before }: NetChange): Error {

@@ -3,7 +3,7 @@ import createError from '@fastify/error'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { clientAddress } from '../../clients/client-networks.js'
 import { DURATIONS } from '../../limiter/rate-words.js'
-import type { Internals } from '../../plugin/internals.js'
+import type { InForce, Internals } from '../../plugin/internals.js'
 import { leadOn } from '../shell/notice-cookie.js'
 import type { StaffForm } from '../shell/staff-actions.js'
 import { changeAs, guardActions } from '../shell/staff-actions.js'
@@ -12,7 +12,7 @@ import { findInForce, overrideClientFor } from './client-offer.js'
 import { isLess } from './generous-rate.js'
 import { clientHref } from './links.js'
 import { endOverride, parseEnd, parseSeen, type SeenOverrides, whyInvalid, writeOverride } from './override-actions.js'
-import { firstWords, inForceWords } from './override-words.js'
+import { endWords, firstWords, inForceWords } from './override-words.js'
 import { readClientView } from './requested-view.js'
 
 /** The content that every form has. */
@@ -93,9 +93,10 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
       return { succeeded: false, text: `"${length}" is not a valid duration: give ${DURATIONS}.` }
     }
     const wish = { client, effect, algorithm, expiresAt, note: field('note').trim(), seen }
+    const before = findInForce(overrideFor, client)
     const isWritten = await writeOverride(database, wish, nowMs)
     if (!isWritten) return CHANGED
-    const words = `${inForceWords({ effect, expiresAtMs: expiresAt?.getTime() ?? null })}${whom(client)}.`
+    const words = `${inForceWords({ effect, expiresAtMs: expiresAt?.getTime() ?? null })}${whom(client)}.${endedWords(before, client, effect)}`
     const first = findInForce(overrideFor, client)
     return first === undefined || first.client === client
       ? { succeeded: true, text: words }
@@ -138,6 +139,12 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
   for (const [path, name, action] of actions) {
     app.post<{ Body: StaffForm }>(path, staffRoute(name), handle(action))
   }
+}
+
+/** Says that a rate or an exemption ended a block of the client; empty where it did not. */
+function endedWords(before: InForce | undefined, client: string, effect: string): string {
+  const isEnded = before?.client === client && before.effect === 'deny' && effect !== 'deny'
+  return isEnded ? ` The block ${endWords(before.expiresAtMs)} has ended.` : ''
 }
 
 /** Returns the length of an override: the typed one, or the one that was chosen. */

@@ -128,7 +128,7 @@ forEachDatabase((provider) => {
 
     const undone = await (await open('changes.html')).submit(undoFields(notice.text), {}, 'change-revert')
     assert.equal(undone.headers.location, './?days=7')
-    assert.match((await follow(undone)).text, /The change of user:7 was reverted\./)
+    assert.match((await follow(undone)).text, /The incident of user:7 is watched again\./)
     assert.equal((await rows()).length, 1)
     await page.submit(form, {}, 'ignore')
     await page.submit({ ...form, ignore: 'no' }, {}, 'ignore')

@@ -235,10 +235,11 @@ forEachDatabase((provider) => {
       'created rule login with path pattern ^/login and rate 5/m',
     ])
     const [, id = ''] =
-      /name="id" value="(\d+)">(?:\s*<input[^>]*>)*\s*<button aria-label="Revert: changed the rate/.exec(page.text) ??
-      []
+      /name="id" value="(\d+)">(?:\s*<input[^>]*>)*\s*<button aria-label="Revert: rate back to 5\/m: changed/.exec(
+        page.text,
+      ) ?? []
     const reverted = await page.submit({ id, entity: 'rule', name: 'sign-in' }, {}, 'change-revert')
-    assert.match((await follow(reverted)).text, /The change of login was reverted\./)
+    assert.match((await follow(reverted)).text, /The rule login has the rate 5\/m again\./)
     const rule = await app.smartRateLimit.client.rateLimitRule.findUniqueOrThrow({ where: { name: 'sign-in' } })
     assert.equal(rule.rate, '5/m')
     // A name that is wrong, or taken, is of the rule that is open all the same.

@@ -13,6 +13,7 @@ import {
   type HistoryOptions,
   listChanges,
 } from '../../../rules/history/history.js'
+import { readStandings } from '../../../rules/history/standing.js'
 import { leadBack, leadOn, readOrigin, takeNotice } from '../../shell/notice-cookie.js'
 import { lastParameter } from '../../shell/request-query.js'
 import { requireMayRevert, revertRight } from '../../shell/revert-right.js'
@@ -20,11 +21,11 @@ import { changeAs, guardActions, issueFormToken, type StaffForm } from '../../sh
 import { fromDatabase } from '../../shell/staff-errors.js'
 import { actorWith, requireActor } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
-import { formatCount } from '../format.js'
 import { newOverrideHref, newRuleHref } from '../links.js'
 import type { PageRoutes } from '../page-routes.js'
 import { HOW_TO, parseTime } from '../time-range.js'
 import { CHANGES_PAGE, type ChangeFilter, changesContext, FILTER_FIELDS, filteredHref } from './changes-page.js'
+import { revertedWords } from './revert-words.js'
 
 /** Changes per page. */
 const PAGE_SIZE = 50
@@ -49,6 +50,7 @@ export function registerChangeRoutes({ app, internals, pages }: PageRoutes): voi
       changesContext({
         changes,
         counts,
+        standings: await fromDatabase(readStandings(database, changes)),
         hasOlder: found.length > PAGE_SIZE,
         isLatest: beforeId === undefined,
         filter,
@@ -102,11 +104,10 @@ export function registerChangeRoutes({ app, internals, pages }: PageRoutes): voi
       : leadBack(request, reply, { ...notice, ...origin })
   }
 
-  async function reverted({ id, name }: Change, count: number) {
+  async function reverted(change: Change, count: number) {
     try {
-      await app.smartRateLimit.rules.revert(id)
-      const what = count === 1 ? `The change of ${name} was` : `${formatCount(count)} changes were`
-      return { succeeded: true, text: `${what} reverted.` }
+      await app.smartRateLimit.rules.revert(change.id)
+      return { succeeded: true, text: revertedWords(change, count) }
     } catch (error) {
       if (!(error instanceof RevertError) && !(error instanceof RuleValidationError)) throw error
       return { succeeded: false, text: `${errorMessage(error)}.` }

@@ -103,7 +103,7 @@ function groupWords(state: ChangedFields | null): string {
 
 function overrideSentence({ name, action, before, after }: Described, fields: readonly FieldChange[]): string {
   if (action === 'create') return `${stateWords(after, name)}`
-  if (action === 'delete') return `ended: ${stateWords(before, name)}`
+  if (action === 'delete') return `ended the ${overrideNoun(before)} of ${visible(name)}${whereWords(before)}`
   if (fields.length === 0) return `saved the override of ${visible(name)} without changes`
   const [only] = fields
   return fields.length === 1 && only !== undefined
@@ -113,7 +113,7 @@ function overrideSentence({ name, action, before, after }: Described, fields: re
 
 /** Returns what an override does: `denied ip:203.0.113.7 until 2026-01-15 14:00:00 UTC`. */
 function stateWords(fields: ChangedFields | null, name: string): string {
-  const { effect, pathPattern, expiresAt } = fields ?? {}
+  const { effect, expiresAt } = fields ?? {}
   const client = visible(name)
   const done =
     effect === 'deny'
@@ -121,9 +121,27 @@ function stateWords(fields: ChangedFields | null, name: string): string {
       : effect === 'allow'
         ? `exempted ${client} from all limits`
         : `limited ${client} to ${visible(String(effect))}`
+  return `${done}${whereWords(fields)} ${endWords(typeof expiresAt === 'number' ? expiresAt : null)}`
+}
+
+/** Names an override: `block`, `exemption`, `limit of 300/m`. */
+export function overrideNoun(fields: ChangedFields | null): string {
+  const effect = String(fields?.effect ?? '')
+  if (effect === 'deny') return 'block'
+  return effect === 'allow' ? 'exemption' : `limit of ${visible(effect)}`
+}
+
+function whereWords(fields: ChangedFields | null): string {
+  const pathPattern = fields?.pathPattern
   const isEverywhere = typeof pathPattern !== 'string' || pathPattern === '' || pathPattern === EVERY_PATH
-  const where = isEverywhere ? '' : ` where the path matches ${visible(pathPattern)}`
-  return `${done}${where} ${endWords(typeof expiresAt === 'number' ? expiresAt : null)}`
+  return isEverywhere ? '' : ` where the path matches ${visible(pathPattern)}`
+}
+
+/** Names a field and its former value, as a button or a notice of a revert: `rate back to 5/m`, `the rate 5/m again`. */
+export function formerValue(field: FieldChange, form: 'back' | 'again'): string {
+  return form === 'back'
+    ? `${noun(field)} back to ${cut(field.before)}`
+    : `the ${noun(field)} ${cut(field.before)} again`
 }
 
 function listed(fields: readonly FieldChange[]): string {

@@ -1,11 +1,13 @@
 import { POLICY_SCOPE } from '../../../reports/incidents/incident.js'
 import { CHANGE_SOURCES, type ChangeSource } from '../../../rules/history/actor.js'
 import type { Change } from '../../../rules/history/history.js'
+import type { Standing } from '../../../rules/history/standing.js'
 import type { Notice } from '../../shell/notice-cookie.js'
-import { formatCount, toMoment, visible } from '../format.js'
+import { toMoment, visible } from '../format.js'
 import { clientHref, dashboardHref, ruleHref } from '../links.js'
 import { actorWords } from '../override-words.js'
 import { describeChange } from './change-sentence.js'
+import { revertText, standingWords } from './revert-words.js'
 
 export const CHANGES_PAGE = 'changes.html'
 
@@ -24,6 +26,7 @@ export const FILTER_FIELDS = ['entity', 'name', 'actor', 'source', 'since', 'unt
 interface ChangesView {
   /** The changes of one page, the newest first. */
   readonly changes: readonly Change[]
+  readonly standings: ReadonlyMap<number, Standing>
   /** How many changes the actions made. */
   readonly counts: ReadonlyMap<string, number>
   readonly hasOlder: boolean
@@ -49,7 +52,7 @@ export const SOURCES: Readonly<Record<ChangeSource, string>> = {
   client: 'the app’s code',
   sql: 'SQL',
   panel: 'the panel',
-  dashboard: 'these pages',
+  dashboard: 'the dashboard',
   api: 'the API',
   ban: 'a ban',
   import: 'an import',
@@ -85,9 +88,16 @@ export function changesContext(view: ChangesView) {
       new_rule_href: view.newRuleHref,
       new_override_href: view.newOverrideHref,
       changes: groupByAction(changes).map(([first, ...others]) => ({
-        ...changeRow(first, mayRevert(first), view.counts.get(first.actionId)),
+        ...changeRow(first, {
+          mayRevert: mayRevert(first) && [first, ...others].every(({ id }) => canRevert(view.standings.get(id))),
+          standing: view.standings.get(first.id),
+          nowMs,
+          count: view.counts.get(first.actionId),
+        }),
         // One button reverts them all.
-        others: others.map((change) => changeRow(change, false)),
+        others: others.map((change) =>
+          changeRow(change, { mayRevert: false, standing: view.standings.get(change.id), nowMs }),
+        ),
       })),
       latest_href: view.isLatest ? undefined : filteredHref(filter),
       older_href: view.hasOlder && oldest !== undefined ? filteredHref(filter, oldest.id) : undefined,
@@ -135,20 +145,31 @@ function hrefOf({ entity, name }: Change): string {
     : clientHref(name, { days: DAYS })
 }
 
-/**
- * Returns a change as `change-list.hbs` shows it.
- *
- * @param count of the changes of its action, which are reverted together
- */
-export function changeRow(change: Change, may_revert: boolean, count = 1) {
+/** Returns whether Revert would not fail, as far as what became of a change says. */
+export function canRevert(standing: Standing | undefined): boolean {
+  return standing?.state === 'stands'
+}
+
+interface RowView {
+  readonly mayRevert: boolean
+  readonly standing: Standing | undefined
+  readonly nowMs: number
+  /** The number of changes of its action, which are reverted together; 1 unless given. */
+  readonly count?: number | undefined
+}
+
+/** Returns a change as `change-list.hbs` shows it. */
+export function changeRow(change: Change, { mayRevert, standing, nowMs, count = 1 }: RowView) {
   const { id, changedAt, actor, source, entity, name, action } = change
   const { sentence, fields } = describeChange(change)
   const isOneField = action === 'update' && fields.length === 1
   return {
     id,
     ...toMoment(changedAt.getTime()),
-    who: actorWords(actor, 'subject'),
-    source: SOURCES[source],
+    // Where nobody is named, the source is all that is known.
+    who: actor === '' ? capitalized(SOURCES[source]) : actorWords(actor, 'subject'),
+    source: actor === '' ? undefined : SOURCES[source],
+    standing: standingWords(change, standing, nowMs),
     name: visible(name),
     href: hrefOf(change),
     changes_href: changesHref(entity, name),
@@ -156,7 +177,11 @@ export function changeRow(change: Change, may_revert: boolean, count = 1) {
     // A sentence about one field has said it all, unless it had to cut the values.
     fields: isOneField && !sentence.includes('…') ? [] : fields,
     is_update: action === 'update',
-    may_revert,
-    revert_text: count === 1 ? 'Revert' : `Revert all ${formatCount(count)}`,
+    may_revert: mayRevert,
+    revert_text: revertText(change, count),
   }
+}
+
+function capitalized(text: string): string {
+  return `${text.charAt(0).toUpperCase()}${text.slice(1)}`
 }

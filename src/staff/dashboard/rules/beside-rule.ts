@@ -1,7 +1,9 @@
 /** The parts of the page of a rule beside its fields: its switch, for those who may do no more, and its history. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Database } from '../../../database/database.js'
+import type { Clock } from '../../../ground/time/clock.js'
 import { type Change, countOfActions, listChanges } from '../../../rules/history/history.js'
+import { readStandings } from '../../../rules/history/standing.js'
 import type { IdentifiedEntry } from '../../../rules/read-entries.js'
 import type { RULE_FIELDS } from '../../../rules/rule-fields.js'
 import { takeNotice } from '../../shell/notice-cookie.js'
@@ -9,7 +11,7 @@ import { revertRight } from '../../shell/revert-right.js'
 import { issueFormToken } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
 import { actorWith } from '../../shell/staff-member.js'
-import { changeRow } from '../changes/changes-page.js'
+import { canRevert, changeRow } from '../changes/changes-page.js'
 
 /** The number of changes that are shown: each leads to the page of all of them. */
 const MAX_CHANGES = 10
@@ -20,7 +22,7 @@ export function rulePage(id: number): string {
 }
 
 /** Creates the function that returns what the page of a stored rule shows beside its fields. */
-export function besideRule(database: Database) {
+export function besideRule(database: Database, clock: Clock) {
   return async function readBeside(
     request: FastifyRequest,
     reply: FastifyReply,
@@ -28,13 +30,22 @@ export function besideRule(database: Database) {
   ) {
     const name = String(entry.name)
     const changes = await fromDatabase(listChanges(database, name, { entity: 'rule', limit: MAX_CHANGES }))
+    const standings = await fromDatabase(readStandings(database, changes))
     const counts = await fromDatabase(countOfActions(database, changes))
     const mayWrite = actorWith(request, 'writeRules') !== undefined
     const mayRevert = (change: Change) => actorWith(request, revertRight(change)) !== undefined
     return {
       result: takeNotice(request, reply, rulePage(id)),
       switch: mayWrite ? undefined : switchForm(request, reply, id, entry.isActive),
-      changes: changes.map((change) => changeRow(change, mayRevert(change), counts.get(change.actionId))),
+      changes: changes.map((change) => {
+        const standing = standings.get(change.id)
+        return changeRow(change, {
+          mayRevert: mayRevert(change) && canRevert(standing),
+          standing,
+          nowMs: clock.now(),
+          count: counts.get(change.actionId),
+        })
+      }),
       // Reverting a change leads to the page of all of them.
       kept: Object.entries({ entity: 'rule', name }).map(([field, value]) => ({ name: field, value })),
     }

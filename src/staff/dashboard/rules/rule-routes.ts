@@ -65,7 +65,7 @@ export function registerRuleRoutes(routes: PageRoutes): void {
     proposed: 'rate',
     checks: ruleChecks(app.smartRateLimit),
     notes: coveringNotes(database, (options) => app.smartRateLimit.explain(options)),
-    beside: besideRule(database),
+    beside: besideRule(database, clock),
   })
   app.get('/rule-form', staffRoute('rule-form'), openRuleForm)
 }

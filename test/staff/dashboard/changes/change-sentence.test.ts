@@ -39,7 +39,7 @@ const SENTENCES: readonly (readonly [change: Described, sentence: string])[] = [
   ],
   [rule('delete', RULE, null), 'deleted rule login with path pattern ^/login and rate 5/m'],
   [override('create', null, BLOCK), 'denied ip:203.0.113.7 until 2026-01-15 14:00:00 UTC'],
-  [override('delete', BLOCK, null), 'ended: denied ip:203.0.113.7 until 2026-01-15 14:00:00 UTC'],
+  [override('delete', BLOCK, null), 'ended the block of ip:203.0.113.7'],
   [
     override('update', BLOCK, { ...BLOCK, expiresAt: null }),
     'changed the end of the override of ip:203.0.113.7 from 2026-01-15 14:00:00 UTC to none',
