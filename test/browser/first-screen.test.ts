@@ -190,7 +190,7 @@ inChromium(() => {
     await page.getByRole('button', { name: 'Ignore user:ignored' }).click()
     await page.getByText('1 ignored').click()
     await page.getByRole('button', { name: 'Watch again user:ignored' }).waitFor()
-    await incidents.filter({ hasText: 'user:blocked' }).getByText('An override of user:blocked was written').waitFor()
+    await incidents.filter({ hasText: 'user:blocked' }).getByText('Blocked', { exact: true }).waitFor()
     await page.getByText('More about user:open').click()
     await proveAccessible(page)
 

@@ -57,7 +57,7 @@ forEachDatabase((_provider, open) => {
     const stories = await createReportRunner(database, clock)(incidentStories(9))
     const [story] = stories.filter(({ scope }) => scope === 'user:1')
     assert.deepEqual([story?.action?.what, story?.action?.name, story?.policies], ['rule', 'burst', ['account']])
-    assert.deepEqual(story?.effect?.after, { refused: 0, denied: 0 })
+    assert.deepEqual(story?.effect?.after, { allowed: 0, refused: 0, denied: 0 })
   })
 
   test('an edit before a rule had refused as much as makes an incident is what may have caused it', async (t) => {

@@ -3,7 +3,7 @@ import { overrideClientsFor } from '../../clients/client-networks.js'
 import { rememberClients } from '../../ground/remember.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
 import { hasRefused, POLICY } from '../../log/event-sql.js'
-import type { Change } from '../../rules/history/history.js'
+import type { Change, ChangedFields } from '../../rules/history/history.js'
 import { incidentName } from '../../rules/history/incident-changes.js'
 import { Parameters } from '../filter.js'
 import { duringPeriod, REFUSED_EVENTS } from '../logged-events.js'
@@ -24,7 +24,8 @@ interface LastChange {
   readonly entity: Change['entity']
   readonly name: string
   readonly actor: string
-  /** The fields as JSON; null where the row was deleted. */
+  /** The fields as JSON, before and after; null where there was no row. */
+  readonly before: string | null
   readonly after: string | null
   readonly at: number
 }
@@ -34,20 +35,40 @@ export interface IncidentAction {
   readonly what: 'override' | 'rule' | 'ignored'
   /** The client of the override, or the name of the rule; who ignores it. */
   readonly name: string
+  /** Who did it; empty where that is not known. */
+  readonly actor: string
+  /** What the override does, such as `deny`, and where; empty without one. */
+  readonly effect: string
+  readonly path: string
   readonly at_ms: number
 }
 
+/** The edit of a rule since which it refuses so much. */
+export interface IncidentCause extends Pick<Change, 'name' | 'actor' | 'before' | 'after'> {
+  readonly at_ms: number
+}
+
+/** What the history has about an incident. */
+export interface IncidentHistory {
+  readonly action?: IncidentAction | undefined
+  readonly cause?: IncidentCause | undefined
+}
+
+/** An edit this long before the first minute of a policy's incident may have caused it. */
+const CAUSE_MS = HOUR_MS
+
 /**
  * Reads what was done about incidents since they began, and not taken back: an override or a ban of their clients, an edit
- * of a policy or of a rule that refused beside it, or that somebody ignores them.
+ * of a policy or of a rule that refused beside it, or that somebody ignores them. An edit from which a policy's incident
+ * comes is its cause, as long as it is the latest.
  */
 export async function readActions(
   snapshot: LogSnapshot,
   ongoing: readonly Ongoing[],
-): Promise<ReadonlyMap<FoundIncident, IncidentAction>> {
+): Promise<ReadonlyMap<FoundIncident, IncidentHistory>> {
   if (ongoing.length === 0) return new Map()
   const names = new Map(ongoing.map(({ found }) => [found, actedNames(found)]))
-  const sinceMs = Math.min(...ongoing.map(({ times }) => times.fromMs))
+  const sinceMs = Math.min(...ongoing.map(({ times }) => times.fromMs)) - CAUSE_MS
   const changes = await readChanges(snapshot, [...names.values()], sinceMs)
   const edits = await readOtherEdits(snapshot, [...names.values()], sinceMs)
   const beside =
@@ -57,28 +78,40 @@ export async function readActions(
           snapshot,
           ongoing.map(({ found }) => found),
         )
-  const actions = new Map<FoundIncident, IncidentAction>()
+  const histories = new Map<FoundIncident, IncidentHistory>()
   for (const { found, times } of ongoing) {
     const about = names.get(found)
     const latest: IncidentAction[] = []
+    let cause: IncidentCause | undefined
     for (const change of [...changes, ...edits]) {
       const isAbout = about?.[change.entity].includes(change.name)
       const isBeside = change.entity === 'rule' && beside?.get(found)?.has(change.name)
-      if (change.at < times.fromMs || !(isAbout || isBeside)) continue
-      if (change.entity === 'rule' && (await isCause(snapshot, found, change))) continue
+      if (!(isAbout || isBeside)) continue
+      const isBefore = change.at < times.fromMs
+      if (change.entity === 'rule' && (isBefore || (await isCause(snapshot, found, change)))) {
+        if (found.kind === 'policy' && isAbout && change.at >= times.fromMs - CAUSE_MS) cause = toCause(change)
+        continue
+      }
+      if (isBefore) continue
       latest.push(...toAction(change))
     }
-    const [last] = latest.toSorted((one, other) => other.at_ms - one.at_ms)
-    if (last !== undefined) actions.set(found, last)
+    const [action] = latest.toSorted((one, other) => other.at_ms - one.at_ms)
+    histories.set(found, { action, cause })
   }
-  return actions
+  return histories
 }
 
 /** Returns what a change did about an incident: nothing where it is watched again. */
 function toAction({ entity, name, actor, after, at }: LastChange): IncidentAction[] {
-  if (entity !== 'incident') return [{ what: entity, name, at_ms: at }]
-  const { ignored } = JSON.parse(after ?? '{}')
-  return ignored === true ? [{ what: 'ignored', name: actor, at_ms: at }] : []
+  const fields: ChangedFields = JSON.parse(after ?? '{}')
+  const [effect, path] = entity === 'override' ? [`${fields.effect ?? ''}`, `${fields.pathPattern ?? ''}`] : ['', '']
+  if (entity !== 'incident') return [{ what: entity, name, actor, effect, path, at_ms: at }]
+  return fields.ignored === true ? [{ what: 'ignored', name: actor, actor, effect, path, at_ms: at }] : []
+}
+
+function toCause({ name, actor, before, after, at }: LastChange): IncidentCause {
+  const fields = (text: string | null): ChangedFields | null => JSON.parse(text ?? 'null')
+  return { name, actor, before: fields(before), after: fields(after), at_ms: at }
 }
 
 /** Reads the last change of each override that was not deleted since, of each rule and of each incident, since a moment. */
@@ -86,7 +119,7 @@ function readChanges({ query, dialect }: LogSnapshot, names: readonly ActedNames
   const table = dialect.table('rate_limit_change')
   const spelled = (entity: Change['entity']) => JSON.stringify([...new Set(names.flatMap((each) => each[entity]))])
   return query<LastChange>(
-    `SELECT entity, name, actor, after, ${dialect.toMs('changed_at')} AS at FROM ${table} WHERE id IN (
+    `SELECT entity, name, actor, before, after, ${dialect.toMs('changed_at')} AS at FROM ${table} WHERE id IN (
        SELECT MAX(id) FROM ${table} AS change
        WHERE (entity = 'override' AND action <> 'delete' AND ${dialect.isOneOf('name', '$1', 'text')}
            AND NOT EXISTS (SELECT 1 FROM ${table} AS later WHERE later.entity = 'override'
@@ -107,7 +140,7 @@ function readOtherEdits({ query, dialect }: LogSnapshot, names: readonly ActedNa
   const table = dialect.table('rate_limit_change')
   const policies = JSON.stringify([...new Set(names.flatMap(({ rule }) => rule))])
   return query<LastChange>(
-    `SELECT entity, name, actor, after, ${dialect.toMs('changed_at')} AS at FROM ${table} WHERE id IN (
+    `SELECT entity, name, actor, before, after, ${dialect.toMs('changed_at')} AS at FROM ${table} WHERE id IN (
        SELECT MAX(id) FROM ${table}
        WHERE entity = 'rule' AND action <> 'create' AND NOT ${dialect.isOneOf('name', '$1', 'text')}
          AND changed_at >= ${dialect.fromMs('$2')}

@@ -1,9 +1,12 @@
 /** What came of what was done about an incident: its refusals and denials in equal times before and after. */
-import { MINUTE_MS, SECOND_MS } from '../../ground/time/clock.js'
+import { HOUR_MS, MINUTE_MS, SECOND_MS } from '../../ground/time/clock.js'
 import { HOUR_SPAN, KEPT_MINUTES } from '../../log/rollups/counting.js'
+import { findFiltered } from '../find-clients.js'
+import type { Period } from '../period.js'
 import type { LogSnapshot } from '../report.js'
+import { countTraffic } from '../traffic.js'
 import type { IncidentAction } from './actions.js'
-import type { FoundIncident, RefusedRow } from './incident.js'
+import { type FoundIncident, type RefusedRow, subjectOf } from './incident.js'
 import { networkRange } from './read-attackers.js'
 import { type RangeUnit, readClients, readPolicy } from './refusal-sums.js'
 import type { HourSpan } from './usual.js'
@@ -11,9 +14,17 @@ import type { HourSpan } from './usual.js'
 export interface IncidentEffect {
   /** The length of each time, in milliseconds: whole minutes after three of them, and whole hours from an hour and a half on. */
   readonly length_ms: number
-  readonly before: Pick<RefusedRow, 'refused' | 'denied'>
-  readonly after: Pick<RefusedRow, 'refused' | 'denied'>
+  readonly before: EffectCounts
+  readonly after: EffectCounts
 }
+
+interface EffectCounts extends Pick<RefusedRow, 'refused' | 'denied'> {
+  /** Undefined for a time of which they are not read: those of a client are read from the events. */
+  readonly allowed: number | undefined
+}
+
+/** The longest time of which the allowed requests of clients are read. */
+const MOST_ALLOWED_MS = HOUR_MS
 
 /** The sums have no whole minute of it. */
 const BY_EVENTS_MS = 3 * MINUTE_MS
@@ -33,18 +44,32 @@ export async function readEffect(
   const times = timesAround(action.at_ms, snapshot.nowMs)
   if (times === undefined) return undefined
   const { span, before, after } = times
-  const [rowsBefore, rowsAfter] = await Promise.all(
-    [before, after].map((range) => readScope(snapshot, found, span, range)),
-  )
   const unitMs = span === 'ms' ? 1 : span * MINUTE_MS
-  return { length_ms: (after.to - after.from) * unitMs, before: sum(rowsBefore), after: sum(rowsAfter) }
+  const count = async (range: HourSpan): Promise<EffectCounts> => {
+    const period = { startMs: range.from * unitMs, endMs: range.to * unitMs }
+    const [rows, allowed] = await Promise.all([
+      readScope(snapshot, found, span, range),
+      readAllowed(snapshot, found, period),
+    ])
+    return { ...sum(rows), allowed }
+  }
+  const [countsBefore, countsAfter] = await Promise.all([count(before), count(after)])
+  return { length_ms: (after.to - after.from) * unitMs, before: countsBefore, after: countsAfter }
 }
 
-function sum(rows: readonly RefusedRow[] = []) {
+function sum(rows: readonly RefusedRow[]) {
   return {
     refused: rows.reduce((total, { refused }) => total + refused, 0),
     denied: rows.reduce((total, { denied }) => total + denied, 0),
   }
+}
+
+async function readAllowed(snapshot: LogSnapshot, { kind, scope }: FoundIncident, period: Period) {
+  // The requests of a policy that is no rule are not told apart by it.
+  if (kind === 'policy' || period.endMs - period.startMs > MOST_ALLOWED_MS) return undefined
+  const filter = await findFiltered(snapshot, { key: subjectOf(scope) }, { since: period.startMs })
+  const { total, blocked } = await countTraffic(snapshot, period, filter)
+  return total - blocked
 }
 
 interface TimesAround {

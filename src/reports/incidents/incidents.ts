@@ -2,7 +2,7 @@ import { HOUR_MS } from '../../ground/time/clock.js'
 import { compareBytes } from '../breakdown.js'
 import { clampedIsoTime, type LogSnapshot, type Report } from '../report.js'
 import { type ReportWindow, type TimeRange, toWindow, type WindowOptions, windowFor } from '../report-window.js'
-import { type IncidentAction, readActions } from './actions.js'
+import { type IncidentHistory, readActions } from './actions.js'
 import { findIncidents } from './find-incidents.js'
 import { type FoundIncident, INCIDENT_STATES, type Incident, type IncidentState, idOf } from './incident.js'
 import { type IncidentEffect, readEffect } from './incident-effect.js'
@@ -22,14 +22,12 @@ interface Timed {
 }
 
 /** An incident with its state, and what was done about it. */
-interface Listed extends Timed {
+interface Listed extends Timed, IncidentHistory {
   readonly state: IncidentState
-  readonly action: IncidentAction | undefined
 }
 
 /** An incident, with what was done about it, and what came of that. */
-export interface IncidentStory extends Incident {
-  readonly action: IncidentAction | undefined
+export interface IncidentStory extends Incident, IncidentHistory {
   /** Undefined in the first second, and of one that is ignored. */
   readonly effect: IncidentEffect | undefined
 }
@@ -56,6 +54,7 @@ export function incidentStories(limit: number, range?: TimeRange): Report<readon
     return described.map((incident, index) => ({
       ...incident,
       action: listed[index]?.action,
+      cause: listed[index]?.cause,
       effect: effects[index],
     }))
   }
@@ -75,7 +74,10 @@ async function listIncidents(snapshot: LogSnapshot, window: ReportWindow): Promi
     timed.filter((each) => each.times.toMs === undefined),
   )
   return timed
-    .map((each) => ({ ...each, action: actions.get(each.found), state: stateOf(each, actions.has(each.found)) }))
+    .map((each) => {
+      const history = actions.get(each.found)
+      return { ...each, ...history, state: stateOf(each, history?.action !== undefined) }
+    })
     .toSorted(
       (one, other) =>
         INCIDENT_STATES.indexOf(one.state) - INCIDENT_STATES.indexOf(other.state) ||

@@ -83,6 +83,7 @@ export function endLabel(
 export interface QuickActions {
   /** The override in force for it, in words. */
   readonly state?: string
+  readonly effect?: string
   /** The menu; undefined for staff who may not write, and for a client that overrides cannot name. */
   readonly menu?: ReturnType<typeof clientMenu>
 }
@@ -114,7 +115,7 @@ export async function createQuickActions(
 
   return function quickActions(client, policies) {
     const inForce = findInForce(overrideFor, client)
-    const state = inForce && { state: inForceWords(inForce) }
+    const state = inForce && { state: inForceWords(inForce), effect: inForce.effect }
     if (token === undefined || overrideClientFor(client) === undefined) return { ...state }
     const overrides = overridesOf.get(client) ?? []
     // A filter leaves out policies that a client met.

@@ -19,6 +19,8 @@ export interface Cause {
   readonly refused: number
   /** Whether the sentence is about several. */
   readonly isPlural?: boolean
+  /** That it is denied, and until when, as `Denied until …`; undefined where it is not. */
+  readonly denied?: string | undefined
 }
 
 interface LeadCounts {
@@ -60,10 +62,12 @@ export function leadSentence(counts: LeadCounts, options: LeadOptions): Lead | u
   const least = LEADING_SHARE * counts.blocked
   const cause = [client, rule].find((each) => each !== undefined && each.refused >= least)
   if (cause === undefined) return sentence(someRefused(counts, options))
-  const { before = '', name, href, refused, isPlural = false } = cause
+  const { before = '', name, href, refused, isPlural = false, denied } = cause
   const share = refused >= counts.blocked ? 'all' : `${Math.floor((100 * refused) / counts.blocked)}%`
   const refusals = options.isFiltered ? 'refusals that pass the filter' : 'refusals'
-  const text = ` ${isPlural ? 'cause' : 'causes'} ${share} of the ${refusals} in the ${options.window}.`
+  const verb = denied !== undefined ? 'caused' : isPlural ? 'cause' : 'causes'
+  const since = denied === undefined ? '' : `; it is ${denied.charAt(0).toLowerCase()}${denied.slice(1)}`
+  const text = ` ${verb} ${share} of the ${refusals} in the ${options.window}${since}.`
   return { before, name, href, text }
 }
 

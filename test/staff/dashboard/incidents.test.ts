@@ -5,6 +5,7 @@ import { databaseFor } from '../../../src/database/database.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/ground/time/clock.js'
 import type { RateLimitEvent } from '../../../src/log/event.js'
 import { createIncidentMessage } from '../../../src/operations/alerts/incident-message.js'
+import { asActor } from '../../../src/rules/history/actor.js'
 import type { StaffRole } from '../../../src/staff/shell/roles.js'
 import { unescapeHtml } from '../../support/client-forms.js'
 import { forEachDatabase, type Provider } from '../../support/databases.js'
@@ -70,7 +71,7 @@ forEachDatabase((provider) => {
     const since = new Date(Math.floor(startMs / MINUTE_MS) * MINUTE_MS).toISOString().slice(11, 16)
     assert.match(
       row?.text ?? '',
-      new RegExp(`203\\.0\\.113\\.0/24 , since ${since} UTC , 1,200 refused , 2 clients , /search`),
+      new RegExp(`203\\.0\\.113\\.0/24 , since ${since} UTC , 1,200 refused , 2 clients of one network , /search`),
     )
     assert.match(row?.html ?? '', /action="block".*name="client" value="ip:203\.0\.113\.0\/24"/s)
     assert.match(row?.html ?? '', /href="rule-form\.html\?[^"]*path&#x3D;%2Fsearch[^"]*">Make a rule|>Make a rule/)
@@ -92,15 +93,18 @@ forEachDatabase((provider) => {
     await refuse('ip:203.0.113.8', 9, nowMs - 30_000, { outcome: 'denied', policy: 'override', ruleName: '' })
     await moveAction(nowMs - 40_000)
     const [early] = await rows()
-    assert.match(early?.text ?? '', /40 seconds before: 5 refused, 0 denied; 40 seconds since: 0 refused, 9 denied\./)
+    assert.match(
+      early?.text ?? '',
+      /40 seconds before: 0 allowed, 5 refused, 0 denied; 40 seconds since: 0 allowed, 0 refused, 9 denied\./,
+    )
 
     await moveAction(startMs + 5 * MINUTE_MS)
     clock.advance(MINUTE_MS)
     const [acted] = await rows()
-    assert.match(acted?.text ?? '', /An override of ip:203\.0\.113\.0\/24 was written/)
+    assert.match(acted?.text ?? '', /Acted on .* 1,205 refused , 2 clients of one network .* Blocked \d\d:\d\d UTC/)
     assert.match(
       acted?.text ?? '',
-      /3\d minutes before: 1,200 refused, 0 denied; 3\d minutes since: 5 refused, 79 denied\./,
+      /3\d minutes before: 0 allowed, 1,200 refused, 0 denied; 3\d minutes since: 0 allowed, 5 refused, 79 denied\./,
     )
     assert.doesNotMatch(acted?.html ?? '', /name="for"/)
     assert.match(acted?.html ?? '', /formaction="end">End the block</)
@@ -190,6 +194,61 @@ forEachDatabase((provider) => {
     for (const { html } of shown) assert.doesNotMatch(html, /<form|<script|#actions|Make a rule/)
     const [incident] = await analytics.getIncidents()
     assert.equal((await (await open('')).submit({ id: incident?.id ?? '' }, {}, 'ignore')).status, 403)
+  })
+
+  test('the edit since which a rule refuses so much is told with its incident, until somebody has acted', async (t) => {
+    const { refuse, rows, nowMs, client, database } = await start(t, provider)
+    const { dialect } = database
+    const changedAt = (atMs: number) =>
+      database.execute(
+        `UPDATE ${dialect.table('rate_limit_change')} SET changed_at = ${dialect.fromMs('$1')}
+         WHERE id = (SELECT MAX(id) FROM ${dialect.table('rate_limit_change')})`,
+        [atMs],
+      )
+    const setRate = (actor: string, rate: string) =>
+      asActor(actor, () => client.rateLimitRule.update({ where: { name: 'search' }, data: { rate } }))
+    await setRate('grace', '2/m')
+    await changedAt(nowMs - 6 * MINUTE_MS)
+    for (let each = 0; each < 25; each++) await refuse(`user:${each}`, 10, nowMs - 5 * MINUTE_MS)
+    const edited = /grace changed the rate from 5\/m to 2\/m at \d\d:\d\d UTC/
+    assert.match((await rows())[0]?.text ?? '', edited)
+
+    await setRate('alice', '60/m')
+    await changedAt(nowMs - 2 * MINUTE_MS)
+    const acted = (await rows())[0]?.text ?? ''
+    assert.match(acted, /Acted on .*Changed rule search \d\d:\d\d UTC by alice \. /)
+    assert.doesNotMatch(acted, edited)
+  })
+
+  test('incidents that somebody acted on come after the others, and say what is in force, by whom, and whom it serves', async (t) => {
+    const { refuse, rows, nowMs, client, database, clock, get, app } = await start(t, provider)
+    await refuse('user:7', 400, nowMs - 5 * MINUTE_MS)
+    await refuse('user:8', 100, nowMs - 5 * MINUTE_MS)
+    await asActor('alice', () =>
+      client.rateLimitOverride.create({ data: { client: 'user:7', effect: '240/m', pathPattern: '^/search' } }),
+    )
+    const { dialect } = database
+    await database.execute(
+      `UPDATE ${dialect.table('rate_limit_change')} SET changed_at = ${dialect.fromMs('$1')} WHERE entity = 'override'`,
+      [nowMs - 2 * MINUTE_MS],
+    )
+    await refuse('user:7', 12, nowMs - MINUTE_MS, { allowed: true, outcome: 'allowed' })
+    const [open, acted] = await rows()
+    assert.match(open?.text ?? '', /user:8 , since .* 100 refused , one client over its limit/)
+    assert.doesNotMatch(open?.text ?? '', /Acted on/)
+    assert.match(
+      acted?.text ?? '',
+      /Acted on user:7 , since .* Limited to 240\/m for \^\/search \d\d:\d\d UTC by alice \. 2 minutes before: 0 allowed, 0 refused; 2 minutes since: 12 allowed, 0 refused\./,
+    )
+    assert.match((await get('')).text, /causes 80% of the refusals/)
+
+    await client.rateLimitOverride.create({ data: { client: 'user:7', effect: 'deny', pathPattern: '^' } })
+    await app.smartRateLimit.rules.reload()
+    clock.advance(1)
+    assert.match(
+      (await get('')).text,
+      /user:7<\/bdi><\/a> caused 80% of the refusals in the last 7 days; it is denied for ever\./,
+    )
   })
 
   test('a policy leads to its rule, with twice its rate', async (t) => {

@@ -35,6 +35,14 @@ test('who causes the most refusals leads, with the share', () => {
   )
 })
 
+test('of a client that is denied the sentence says so, and until when', () => {
+  const denied = { ...network, denied: 'Denied until 2026-01-15 14:00:00 UTC' }
+  assert.equal(
+    say({ counts: { blocked: 100 }, clients: [denied] }),
+    '203.0.113.0/24 caused 82% of the refusals in the last 24 hours; it is denied until 2026-01-15 14:00:00 UTC.',
+  )
+})
+
 test('a share is rounded down, so that only all is all', () => {
   assert.equal(
     say({ counts: { blocked: 1_000 }, clients: [{ name: 'user:7', refused: 999 }] }),

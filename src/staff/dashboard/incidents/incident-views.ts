@@ -1,14 +1,17 @@
 /** The incidents on top of the dashboard: what goes on or went on, what can be done about it, and what came of that. */
 
 import type { NamedLimit } from '../../../plugin/internals.js'
-import type { IncidentAction } from '../../../reports/incidents/actions.js'
+import type { IncidentAction, IncidentCause } from '../../../reports/incidents/actions.js'
 import { POLICY_SCOPE, subjectOf } from '../../../reports/incidents/incident.js'
 import type { IncidentStory } from '../../../reports/incidents/incidents.js'
+import { describeChange } from '../changes/change-sentence.js'
 import type { QuickActions, QuickActionsFor } from '../client-menu.js'
 import { raiseFormHref, twice } from '../client-offer.js'
 import { formatCount, spanWords, toMoment, visible } from '../format.js'
 import type { OngoingCause } from '../lead.js'
 import { backTo, clientHref, keptFields, ruleFormHref, ruleHref, type View } from '../links.js'
+import { EVERY_PATH } from '../override-actions.js'
+import { actorWords, effectWords } from '../override-words.js'
 import type { RulePageLinks } from '../rules/rule-links.js'
 
 /** What whoever sees the page may do about incidents. */
@@ -38,7 +41,7 @@ export function incidentViews(stories: readonly IncidentStory[], view: View, rig
 }
 
 function incidentView(story: IncidentStory, view: View, rights: IncidentRights) {
-  const { id, scope, policies, paths, refused, denied, clients, from, action } = story
+  const { id, scope, policies, paths, refused, denied, clients, from, action, effect } = story
   const policy = scope.startsWith(POLICY_SCOPE) ? scope.slice(POLICY_SCOPE.length) : undefined
   const client = policy === undefined ? subjectOf(scope) : undefined
   const back = backTo(view)
@@ -50,8 +53,17 @@ function incidentView(story: IncidentStory, view: View, rights: IncidentRights) 
   const quick = client === undefined || isOver ? undefined : rights.quickActions(client)
   const mayAct = rights.token !== undefined && !isOver
   const fromMs = Date.parse(from)
+  const isNetwork = scope.includes('/') && policy === undefined
   const cause: OngoingCause | undefined =
-    client === undefined || isOver ? undefined : { name: visible(scope), href: page, refused, fromMs }
+    client === undefined || isOver
+      ? undefined
+      : {
+          name: visible(scope),
+          href: page,
+          refused,
+          fromMs,
+          denied: quick?.effect === 'deny' ? quick.state : undefined,
+        }
   const ofClient = client === undefined ? undefined : { client, fromMs }
   const rule_href =
     rights.mayMakeRules && path !== undefined ? ruleFormHref(view.window, { path }, ofClient) : undefined
@@ -64,18 +76,25 @@ function incidentView(story: IncidentStory, view: View, rights: IncidentRights) 
     paths: pathWords(paths),
     policies: policies.map(visible).join(', '),
     refused: `${formatCount(refused)} refused`,
-    denied: denied === 0 ? '' : `${formatCount(denied)} denied`,
-    clients: clients === 1 ? '' : `${formatCount(clients)} clients`,
+    // What came of an action has those of its time.
+    denied: denied === 0 || effect !== undefined ? '' : `${formatCount(denied)} denied`,
+    kind: kindWords(clients, policy !== undefined, isNetwork),
+    edit: story.cause && editOf(story.cause, rights.readAtMs),
     until: story.to === null ? undefined : shortMoment(Date.parse(story.to), rights.readAtMs),
     is_open: story.state === 'open',
+    is_acted_on: story.state === 'acted_on',
     is_over: isOver,
     may_ignore: mayAct,
     is_ignored: action?.what === 'ignored',
-    action: action && { words: actionWords(action), ...shortMoment(action.at_ms, rights.readAtMs) },
+    action: action && {
+      words: actionWords(action, client),
+      by: actorWords(action.actor, 'by'),
+      ...shortMoment(action.at_ms, rights.readAtMs),
+    },
     proof: proofWords(story),
     quick,
     cause,
-    is_network: scope.includes('/') && policy === undefined,
+    is_network: isNetwork,
     raise_href: mayAct && client !== undefined && raiseHref(client, story, quick, rights, view),
     limit_href: rights.mayMakeRules && policy !== undefined && rulePage && !isOver && limitHref(policy, rights),
     rule_href,
@@ -120,16 +139,39 @@ function pathWords(paths: readonly string[]): string {
   return more === 0 ? named.join(' and ') : `${named.join(', ')} and ${more} more`
 }
 
-function actionWords({ what, name }: IncidentAction): string {
-  if (what === 'ignored') return name === '' ? 'Ignored' : `Ignored by ${visible(name)}`
-  return what === 'rule' ? `Rule ${visible(name)} was changed` : `An override of ${visible(name)} was written`
+/** Says what kind of incident it is: `12 clients of one network`, `one client over its limit`; of a policy, `78 clients`. */
+function kindWords(clients: number, isPolicy: boolean, isNetwork: boolean): string {
+  if (!isPolicy && !isNetwork) return 'one client over its limit'
+  return `${formatCount(clients)} ${clients === 1 ? 'client' : 'clients'}${isNetwork ? ' of one network' : ''}`
 }
 
-/** Says what came of an action: `5 refused and 1,204 denied in the 3 minutes since, 2,310 and 0 in the 3 minutes before`. */
+/** Says what was done to a rule when it began to refuse so much, with the moment. */
+function editOf({ at_ms, actor, ...change }: IncidentCause, nowMs: number) {
+  const { sentence } = describeChange({ entity: 'rule', action: 'update', ...change })
+  const words = sentence.replace(` of rule ${visible(change.name)}`, '')
+  return { words: `${actorWords(actor, 'subject')} ${words}`, ...shortMoment(at_ms, nowMs) }
+}
+
+/** Says what was done: `Blocked`, `Limited to 240/m for ^/search`, `Changed rule search`; and to whom, where not to all of it. */
+function actionWords({ what, name, effect, path }: IncidentAction, client: string | undefined): string {
+  if (what === 'ignored') return 'Ignored'
+  if (what === 'rule') return `Changed rule ${visible(name)}`
+  const done = effect === 'deny' ? 'Blocked' : effectWords(effect)
+  const where = path === '' || path === EVERY_PATH ? '' : ` for ${visible(path)}`
+  return `${name === client ? done : `${visible(name)}: ${done}`}${where}`
+}
+
+/** Says what came of an action: `3 minutes before: 9 allowed, 2,310 refused, 0 denied; 3 minutes since: …`. */
 function proofWords({ effect }: IncidentStory): string {
   if (effect === undefined) return ''
   const { length_ms, before, after } = effect
-  const words = ({ refused, denied }: typeof before) => `${formatCount(refused)} refused, ${formatCount(denied)} denied`
+  const hasDenied = before.denied + after.denied > 0
+  const words = ({ allowed, refused, denied }: typeof before) =>
+    [
+      ...(allowed === undefined ? [] : [`${formatCount(allowed)} allowed`]),
+      `${formatCount(refused)} refused`,
+      ...(hasDenied ? [`${formatCount(denied)} denied`] : []),
+    ].join(', ')
   const span = spanWords(length_ms)
   return `${span} before: ${words(before)}; ${span} since: ${words(after)}.`
 }
