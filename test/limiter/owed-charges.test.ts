@@ -102,8 +102,11 @@ test('charges reach the store with the checks of their moment, ahead of these, a
   assert.deepEqual(store.taken, [15, 20, 80])
 })
 
-test('charges while a store fails resolve with nothing, count in this process, and are taken in their order when it answers', async (t) => {
-  for (const concurrency of [1, Number.POSITIVE_INFINITY]) {
+for (const [what, concurrency] of [
+  ['a store', 1],
+  ['a store in memory', Number.POSITIVE_INFINITY],
+] as const) {
+  test(`charges while ${what} fails resolve with nothing, count in this process, and are taken in their order when it answers`, async (t) => {
     const { store, limiter, charge, check, pass } = setUp(t, concurrency)
     store.failure = new Error('away')
     for (const amount of [60, 30, 0, 20]) assert.equal(await charge(amount), undefined)
@@ -114,8 +117,8 @@ test('charges while a store fails resolve with nothing, count in this process, a
     assert.deepEqual([store.taken, limiter.owedCharges], [[60, 30, 20], 0])
     assert.deepEqual([(await check(1)).allowed, await charge(1), limiter.lostCharges], [false, 0, 0])
     assert.deepEqual(store.taken, [60, 30, 20, 1])
-  }
-})
+  })
+}
 
 test('charges that fail once more stay in their order, and are not lost', async (t) => {
   const { store, limiter, charge, check, pass } = setUp(t)
