@@ -1,4 +1,6 @@
+import type { ListedEvent } from './listed-events.js'
 import type { Offender } from './ranking.js'
+import { clampedIsoTime } from './report.js'
 import type { TopClient } from './top-clients.js'
 
 /** The most rows of an export, unless another number is given. */
@@ -38,4 +40,23 @@ export function* clientsCsvRows(clients: Iterable<TopClient>): Generator<string,
   for (const { client, requests, over_limit, would_be, denied } of clients) {
     yield csvRow([client, requests, over_limit, would_be, denied])
   }
+}
+
+/** Matches where a spreadsheet that separates cells by `;` or tabs would begin one that it takes for a formula. */
+const INNER_FORMULA = /([;\t\r\n]"*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])/g
+
+/** The columns of an export of events. */
+export const EVENT_COLUMNS = csvRow(['time', 'client', 'method', 'path', 'outcome', 'policy', 'count', 'limit', 'key'])
+
+/** Returns an event as a line of CSV. Several of its cells are texts of clients, so none may begin a formula inside. */
+export function eventCsvRow({ timestampMs, client, method, path, outcome, policy, count, limit, key }: ListedEvent) {
+  const [safeClient = '', safeMethod = '', safePath = '', safePolicy = '', safeKey = ''] = [
+    client,
+    method,
+    path,
+    policy,
+    key,
+  ].map((text) => text.replace(INNER_FORMULA, "$1'"))
+  const time = clampedIsoTime(timestampMs)
+  return csvRow([time, safeClient, safeMethod, safePath, outcome, safePolicy, Number(count), Number(limit), safeKey])
 }

@@ -1,7 +1,7 @@
 import { isNetwork } from '../../clients/client-networks.js'
 import type { ClientCounts } from '../../reports/client-counts.js'
 import type { ClientDetail, ClientPolicy } from '../../reports/client-detail.js'
-import { hasEnded, type ReportWindow } from '../../reports/report-window.js'
+import { hasEnded, type ReportWindow, windowFor } from '../../reports/report-window.js'
 import { measureOf } from '../../reports/top-clients.js'
 import type { Notice } from '../shell/notice-cookie.js'
 import { describeChange } from './changes/change-sentence.js'
@@ -13,7 +13,16 @@ import { foundClients } from './client-views.js'
 import { eventRow } from './event-row.js'
 import { figures } from './figures.js'
 import { formatCount, formatTime, offeredWindows, toMoment, visible, windowName } from './format.js'
-import { clientFields, clientHref, clientsHref, dashboardHref, eventsHref, following, overridesHref } from './links.js'
+import {
+  clientFields,
+  clientHref,
+  clientsHref,
+  dashboardHref,
+  eventsCsvHref,
+  eventsHref,
+  following,
+  overridesHref,
+} from './links.js'
 import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
 import { firstWords } from './override-words.js'
 import type { ClientView } from './requested-view.js'
@@ -122,6 +131,7 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
       events: recent_events.map((event) => eventRow(event, { window, back })),
       recent: latestTitle(recent_events.length, onlyRefused),
       events_href: eventsFor(window),
+      events_csv_href: eventsCsvHref(eventsFor({ since: windowFor(window, nowMs).startMs, until: window.until })),
       is_logging: log.switches.enabled && log.switches.logEvents !== false,
       now: toMoment(nowMs),
     },

@@ -8,7 +8,7 @@ import type { EventPosition, ListedEvent } from '../../reports/listed-events.js'
 import { clampedIsoTime } from '../../reports/report.js'
 import { eventRow } from './event-row.js'
 import { formatCount, formatTime, toMoment, visible } from './format.js'
-import { clientFields, type KeptView } from './links.js'
+import { clientFields, eventsCsvHref, type KeptView } from './links.js'
 import { type LogState, logNotices } from './log-state.js'
 import { spellTime, timeText } from './time-range.js'
 
@@ -101,6 +101,7 @@ export function eventsContext({ fields: typed, errors, search, found, from, kept
         href: eventSearchHref({ ...fields, [name]: '' }, kept),
       })),
       clear_href: eventSearchHref({}, kept),
+      csv_href: eventsCsvHref(href([])),
       notices: logNotices(log, events.length > 0),
       is_logging: log.switches.enabled && log.switches.logEvents !== false,
       is_valid: found !== undefined,

@@ -1,8 +1,16 @@
 /** The logbook: the requests of the log, the newest first, by whatever is asked for. */
+import createError from '@fastify/error'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { MAX_KEY_LENGTH, MAX_PATH_LENGTH, storable } from '../../ground/storable.js'
 import { MAX_METHOD_LENGTH } from '../../log/event.js'
-import { type EventSearch, SEARCHED_OUTCOMES, type SearchFrom, searchEvents } from '../../reports/event-search.js'
+import { EVENT_COLUMNS, eventCsvRow } from '../../reports/csv.js'
+import {
+  type EventSearch,
+  type FoundEvents,
+  SEARCHED_OUTCOMES,
+  type SearchFrom,
+  searchEvents,
+} from '../../reports/event-search.js'
 import { lastParameter } from '../shell/request-query.js'
 import { staffRoute } from '../shell/staff-routes.js'
 import { type EventFields, eventsContext, type FieldErrors, parsePosition } from './events-page.js'
@@ -10,9 +18,16 @@ import { curlLine } from './first-request.js'
 import { readLogState } from './log-state.js'
 import type { PageRoutes } from './page-routes.js'
 import { readClientView } from './requested-view.js'
+import { sendCsv } from './send-csv.js'
 import { HOW_TO, parseTime } from './time-range.js'
 
 const PAGE_LENGTH = 50
+/** The most rows of an export, and how many are read at a time. */
+const MAX_EXPORTED = 10_000
+const EXPORTED_AT_ONCE = 500
+/** The most searches of an export: each reads some thousands of events of the log. */
+const MAX_SEARCHES = 200
+const InvalidEventsError = createError('FST_RATE_LIMIT_INVALID_EVENTS', '%s', 400)
 
 export function registerEventsRoutes({ app, internals, pages, read }: PageRoutes): void {
   const { clock } = internals
@@ -44,6 +59,33 @@ export function registerEventsRoutes({ app, internals, pages, read }: PageRoutes
     return pages.send(reply, 'events', { page: { ...context.page, curl: curlLine(request) } })
   }
 
+  /** Sends the newest events that pass the filter. What is wrong is answered before the file begins. */
+  async function sendEventsCsv(request: FastifyRequest, reply: FastifyReply) {
+    const { search, errors } = toSearch(
+      readFields((name) => lastParameter(request, name)),
+      clock.now(),
+    )
+    const [problem] = Object.entries(errors)
+    if (problem !== undefined) throw new InvalidEventsError(`"${problem[0]}": ${problem[1]}`)
+    const first = await read(searchEvents(search, undefined, EXPORTED_AT_ONCE))
+    if (first === undefined) throw new InvalidEventsError(UNKNOWN_CLIENT)
+    return sendCsv(reply, 'ratelimit_events.csv', csvRows(search, first))
+  }
+
+  async function* csvRows(search: EventSearch, first: FoundEvents): AsyncGenerator<string> {
+    yield EVENT_COLUMNS
+    let found: FoundEvents | undefined = first
+    let left = MAX_EXPORTED
+    for (let searches = 1; found !== undefined; searches++) {
+      const rows = found.events.slice(0, left)
+      if (rows.length > 0) yield rows.map(eventCsvRow).join('')
+      left -= rows.length
+      if (found.next === undefined || left === 0 || searches === MAX_SEARCHES) return
+      found = await read(searchEvents(search, { position: found.next, direction: 'older' }, EXPORTED_AT_ONCE))
+    }
+  }
+
+  app.get('/events.csv', staffRoute('events-csv'), sendEventsCsv)
   app.get('/events.html', staffRoute('events'), showEvents)
 }
 

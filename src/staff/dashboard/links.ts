@@ -294,3 +294,8 @@ export function eventsHref(window: ReportWindow, filter: EventsFilter = {}): str
   const fields = Object.entries(filter).filter((field): field is [string, string] => field[1] !== undefined)
   return `events.html?${new URLSearchParams([...fields, ...windowFields(window)])}`
 }
+
+/** Returns the address of the CSV of the events that a page of events lists. */
+export function eventsCsvHref(page: string): string {
+  return page.replace(/^events\.html/, 'events.csv')
+}

@@ -143,6 +143,60 @@ forEachDatabase((provider) => {
     assert.equal(linkOf(page, 'Newer'), undefined)
     assert.match(linkOf(page, 'Older') ?? '', /before=/)
   })
+
+  test('the events of a filter and a range are exported as CSV, whatever clients wrote, and a wrong filter is answered', async (t) => {
+    const { open, client, request, database, now } = await start(t, provider)
+    await logEvents(client, { key: 'user:8', client: 'user:8', path: '/else', allowed: 2, atMs: now - MINUTE_MS })
+    const hostile = ['/a;=cmd()', '/b","=cmd()', '/c;"=cmd()', '=d', '/e\t+cmd()', '/f;＝cmd()']
+    await logRows(
+      database,
+      hostile.map((path, index) => ({
+        timestampMs: now - MINUTE_MS * (index + 2),
+        client: 'user:=7;@x',
+        key: 'user:=7;@x',
+        path,
+        method: 'GET',
+      })),
+    )
+    const csv = await request(`${DASHBOARD}events.csv?${new URLSearchParams({ client: 'user:=7;@x' })}`)
+    assert.equal(csv.headers['content-type'], 'text/csv; charset=utf-8')
+    assert.equal(csv.headers['content-disposition'], 'attachment; filename="ratelimit_events.csv"')
+    const [header, ...lines] = csv.text.slice(1).trimEnd().split('\r\n')
+    assert.equal(header, 'time,client,method,path,outcome,policy,count,limit,key')
+    assert.deepEqual(
+      lines.map((line) => /,GET,(.*),allowed,/.exec(line)?.[1]),
+      [`"/a;'=cmd()"`, '"/b"",""=cmd()"', `"/c;""'=cmd()"`, `"'=d"`, `"/e\t'+cmd()"`, `"/f;'＝cmd()"`],
+    )
+    for (const line of lines) assert.match(line, /^2026-01-15T1\d:\d\d:00.000Z,"user:=7;'@x",/)
+    const since = new Date(now - 3.5 * MINUTE_MS).toISOString()
+    const ranged = await request(`${DASHBOARD}events.csv?${new URLSearchParams({ client: 'user:=7;@x', since })}`)
+    assert.equal(ranged.text.trimEnd().split('\r\n').length, 3)
+    assert.equal((await request(`${DASHBOARD}events.csv?since=never`)).status, 400)
+    const page = await open('events.html?path=/else')
+    assert.equal(linkOf(page, 'Export these events'), 'events.csv?path=%2Felse&days=7')
+    assert.match(
+      linkOf(await open('client.html?client=user:8'), 'Export these events') ?? '',
+      /^events\.csv\?client=user%3A8&since=/,
+    )
+  })
+
+  test('an export ends at its bound, the newest first', async (t) => {
+    const { request, database, now } = await start(t, provider)
+    await logRows(
+      database,
+      Array.from({ length: 10_020 }, (_, index) => ({
+        timestampMs: now - 1000 - index,
+        client: 'user:7',
+        key: 'user:7',
+      })),
+    )
+    const { text } = await request(`${DASHBOARD}events.csv?client=user:7`)
+    const lines = text.trimEnd().split('\r\n').slice(1)
+    assert.equal(lines.length, 10_000)
+    const times = lines.map((line) => line.split(',')[0] ?? '')
+    assert.equal(new Set(times).size, 10_000)
+    assert.deepEqual(times, times.toSorted().reverse())
+  })
 })
 
 test('a wrong field keeps what was typed, and says how to write it', async (t) => {
@@ -208,4 +262,5 @@ test('viewers see the events, and strangers do not', async (t) => {
   await viewer.open('events.html')
   const stranger = await start(t, 'sqlite', {}, { isStaff: () => false })
   assert.equal((await stranger.request(`${DASHBOARD}events.html`)).status, 403)
+  assert.equal((await stranger.request(`${DASHBOARD}events.csv`)).status, 403)
 })
