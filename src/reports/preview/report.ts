@@ -196,7 +196,7 @@ function describeNotes({ rule, replayed }: PreviewFindings): string[] {
   }
   if (replayed.overridden > 0) {
     notes.push(
-      `${countOf(replayed.overridden, 'request')} ${replayed.overridden === 1 ? 'is' : 'are'} decided by overrides that are in force now, and left out.`,
+      `${countOf(replayed.overridden, 'request')} ${replayed.overridden === 1 ? 'is' : 'are'} decided by overrides that are in force now, and left out. To try a rule on the requests of a client, preview it before the client is blocked, or end the block first.`,
     )
   }
   if (replayed.assumedFree > 0) {

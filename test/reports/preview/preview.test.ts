@@ -674,7 +674,9 @@ forEachDatabase((provider) => {
       ])
       const result = await app.preview({ ...RULE, rate: '1/m' })
       assert.deepEqual([result.events, result.matched, result.would_refuse, result.uncovered.count], [9, 3, 1, 0])
-      assert.deepEqual(result.notes, ['5 requests are decided by overrides that are in force now, and left out.'])
+      assert.deepEqual(result.notes, [
+        '5 requests are decided by overrides that are in force now, and left out. To try a rule on the requests of a client, preview it before the client is blocked, or end the block first.',
+      ])
     })
 
     test('not what only a part of a network has, nor what is not known to be theirs, and says so', async (t) => {
