@@ -348,7 +348,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     summary: 'Create an API token',
     about: [
       'Prints a token once: the database has only its SHA-256. Its name is the actor of what it changes in the history.',
-      'A viewer reads; an operator also writes overrides, resets counters, and switches rules on and off; an admin may do everything.',
+      'A viewer reads; an operator also writes overrides, resets counters, and enables and disables rules; an admin may do everything.',
     ],
     example: 'ratelimit token create --name ci --role operator --for 90d',
   })

@@ -9,7 +9,7 @@ export const METRICS_PACKAGE = 'prom-client'
 
 const MAY: Readonly<Record<StaffRole, string>> = {
   admin: 'may do everything',
-  operator: 'blocks and raises clients, switches rules on and off',
+  operator: 'blocks and raises clients, enables and disables rules',
   viewer: 'only reads',
 }
 

@@ -49,7 +49,7 @@ export function addHistoryRoutes(app: ApiScope, { internals, limits, write }: Ap
     '/history/:id/revert',
     operation('history', 'revertChange', 'writeOverrides', 'Revert a change', {
       description:
-        'All changes of the same action are reverted together. Later changes to other fields stay. Reverting changes to rules needs the role admin, except for switching a rule on or off; reverting other changes needs operator.',
+        'All changes of the same action are reverted together. Later changes to other fields stay. Reverting changes to rules needs the role admin, except for enabling or disabling a rule; reverting other changes needs operator.',
       params: Type.Object({ id: Type.Integer({ minimum: 1, maximum: MAX_ID, description: "The change's id." }) }),
       response: { 204: answer('The change is reverted; the history has a new change.') },
     }),

@@ -90,7 +90,7 @@ export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiCo
     '/rules/*',
     operation('rules', 'patchRule', 'switchRules', 'Change fields of a rule', {
       description:
-        'An operator may send `isActive` alone, which switches the rule on or off. A rule with a new name starts with new counters.',
+        'An operator may send `isActive` alone, which enables or disables the rule. A rule with a new name starts with new counters.',
       params: NAMED,
       headers: IF_MATCH,
       body: writtenFields(RULES),

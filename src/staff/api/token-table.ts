@@ -52,7 +52,7 @@ function parseTokenRole(value: unknown): StaffRole {
 
 const ROLE_LABELS: Readonly<Record<StaffRole, string>> = {
   viewer: 'viewer: may read',
-  operator: 'operator: may also write overrides, reset counters, and switch rules on and off',
+  operator: 'operator: may also write overrides, reset counters, and enable and disable rules',
   admin: 'admin: may do everything',
 }
 

@@ -64,7 +64,7 @@ export function leadSentence(counts: LeadCounts, options: LeadOptions): Lead | u
   if (cause === undefined) return sentence(someRefused(counts, options))
   const { before = '', name, href, refused, isPlural = false, denied } = cause
   const share = refused >= counts.blocked ? 'all' : `${Math.floor((100 * refused) / counts.blocked)}%`
-  const refusals = options.isFiltered ? 'refusals that pass the filter' : 'refusals'
+  const refusals = options.isFiltered ? 'refusals that match the filter' : 'refusals'
   const verb = denied !== undefined ? 'caused' : isPlural ? 'cause' : 'causes'
   const since = denied === undefined ? '' : `; it is ${denied.charAt(0).toLowerCase()}${denied.slice(1)}`
   const text = ` ${verb} ${share} of the ${refusals} in the ${options.window}${since}.`
@@ -87,13 +87,13 @@ function nothingRefused({ would_block, denied }: LeadCounts, { window, isFiltere
     ...(would_block === 0 ? [] : [`${formatCount(would_block)} would have been`]),
     ...(denied === 0 ? [] : [`${formatCount(denied)} ${denied === 1 ? 'was' : 'were'} denied`]),
   ]
-  const request = isFiltered ? 'No request that passes the filter' : 'No request'
+  const request = isFiltered ? 'No request that matches the filter' : 'No request'
   const none = `${request} was refused in the ${window}`
   return others.length === 0 ? `${none}.` : `${none}; ${others.join(', ')}.`
 }
 
 function someRefused({ requests, blocked }: LeadCounts, { window, isFiltered, onlyBlocked }: LeadOptions): string {
-  const all = isFiltered ? ' that pass the filter' : ''
+  const all = isFiltered ? ' that match the filter' : ''
   const verb = blocked === 1 ? 'was' : 'were'
   return onlyBlocked
     ? `${formatRequests(blocked)}${all} ${verb} refused in the ${window}.`
@@ -134,7 +134,7 @@ export function dashboardLead(
       // A filter by a client or a rule has named the cause already.
       rules: (filter.rule === undefined ? by_rule.shares : []).map(({ name, blocked }) =>
         name === ''
-          ? { name: 'Limits of the code', refused: blocked, isPlural: true }
+          ? { name: 'Limits in the code', refused: blocked, isPlural: true }
           : {
               before: 'Rule ',
               name: visible(name),

@@ -25,7 +25,7 @@ export const RIGHTS = {
   },
   resetCounters: { from: 'operator', about: 'reset counters' },
   testAlerts: { from: 'operator', about: 'send test messages through the channels of alerts' },
-  switchRules: { from: 'operator', about: 'switch rules on and off' },
+  switchRules: { from: 'operator', about: 'enable and disable rules' },
   writeRules: { from: 'admin', about: 'create, change, delete and import rules, and revert their changes' },
   writeTokens: { from: 'admin', about: 'see, create and revoke API tokens' },
 } as const satisfies Readonly<Record<string, DescribedRight>>

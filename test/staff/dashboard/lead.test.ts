@@ -65,16 +65,16 @@ test('where no client stands out a rule leads, and where none does the sum', () 
   assert.equal(say({ counts, clients, rules: [small] }), '99 of 1,000 requests were refused in the last 24 hours.')
   assert.equal(
     say({ counts: { blocked: 1 }, isFiltered: true }),
-    '1 of 1,000 requests that pass the filter was refused in the last 24 hours.',
+    '1 of 1,000 requests that match the filter was refused in the last 24 hours.',
   )
 })
 
 test('a filter is part of what is said', () => {
   assert.equal(
     say({ counts: { blocked: 100 }, clients: [network], isFiltered: true }),
-    '203.0.113.0/24 causes 82% of the refusals that pass the filter in the last 24 hours.',
+    '203.0.113.0/24 causes 82% of the refusals that match the filter in the last 24 hours.',
   )
-  assert.equal(say({ isFiltered: true }), 'No request that passes the filter was refused in the last 24 hours.')
+  assert.equal(say({ isFiltered: true }), 'No request that matches the filter was refused in the last 24 hours.')
 })
 
 test('where nothing was refused the sentence is calm, and leaves out nothing', () => {

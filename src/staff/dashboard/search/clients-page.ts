@@ -31,7 +31,7 @@ export function clientsContext(
       caption:
         text === ''
           ? 'The clients with the most requests, at most 100'
-          : 'The clients that the text may mean, those that it spells first, at most 100',
+          : 'The clients that the text may mean, exact matches first, at most 100',
       now: toMoment(nowMs),
     },
   }
