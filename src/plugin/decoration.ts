@@ -116,6 +116,7 @@ export function createInternals(
   log: OutageLog,
   components: Components,
 ): Internals {
+  const routedPath = createRoutedPath(router)
   return {
     closeWithPlugin: (name, close) => {
       components.open(name, { close })
@@ -137,7 +138,7 @@ export function createInternals(
       return allRules(current.lastGood()).some(({ name, client }) => name === ruleName && client.kind === 'user')
     },
     limitNamed: (policy) => findLimit(settings, current, policy),
-    overrideFor: (client) => findOverride(current, client, settings.clock.now()),
+    overrideFor: (client, path = '/') => findOverride(current, client, routedPath(path), settings.clock.now()),
     clientCounters: (client) => {
       const inForce = current.lastGood()
       const rules = allRules(inForce)
@@ -155,7 +156,7 @@ export function createInternals(
     resetCounters: (names) => limiter.reset(names),
     codeLimits: hook.codeLimits,
     findTemplates: hook.findTemplates,
-    routedPath: createRoutedPath(router),
+    routedPath,
     countedAddress: (request) => addresses.client(request).client.counted,
   }
 }
@@ -166,17 +167,20 @@ function findAlertJob({ enabled, schedule, namespace }: Settings): Internals['al
   return { name: sharedJobName(job.name, namespace), nextRun: job.nextRun }
 }
 
-function findOverride(current: CurrentSnapshot, client: string, nowMs: number): InForce | undefined {
+function findOverride(current: CurrentSnapshot, client: string, path: string, nowMs: number): InForce | undefined {
   const { overrides } = current.lastGood()
   const network = clientAddress(client)
   const user = client.startsWith('user:') ? client.slice('user:'.length) : null
   if (network === undefined && user === null) return undefined
-  const found = overrides.find(network?.address ?? null, user, '/', nowMs)
+  const found = overrides.find(network?.address ?? null, user, path, nowMs)
   if (found === undefined || found === null) return undefined
-  const { effect, expiresAtMs } = found
+  const { id, effect, pathPattern, expiresAtMs } = found
   return {
+    id,
     client: clientText(found.client),
     effect: typeof effect === 'string' ? effect : toRateText(effect),
+    algorithm: typeof effect === 'string' ? undefined : effect.algorithm,
+    pathPattern,
     expiresAtMs,
   }
 }

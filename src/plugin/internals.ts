@@ -53,10 +53,15 @@ export interface NamedLimit {
 
 /** An override that is in force. */
 export interface InForce {
+  readonly id: number
   /** The client of the override: the one that was asked for, or a network that contains it. */
   readonly client: string
   /** `deny`, `allow`, or a rate. */
   readonly effect: string
+  /** The algorithm of a rate; undefined for other effects. */
+  readonly algorithm: Algorithm | undefined
+  /** Empty: every path. */
+  readonly pathPattern: string
   /** The end, in milliseconds since the epoch; null for none. */
   readonly expiresAtMs: number | null
 }
@@ -92,8 +97,12 @@ export interface Internals {
   countsByUser(ruleName: string | undefined): boolean
   /** Returns the limit that events name by its policy; undefined where it has no fixed rate, or is not in force. */
   limitNamed(policy: string): NamedLimit | undefined
-  /** Returns the override that decides about a client's requests, as this process knows it; undefined where none does. */
-  overrideFor(client: string): InForce | undefined
+  /**
+   * Returns the override that decides about a client's requests, as this process knows it; undefined where none does.
+   *
+   * @param path as it was received; `/` unless given
+   */
+  overrideFor(client: string, path?: string): InForce | undefined
   /**
    * Returns the names of the counters that a client may have: those of limits in code, of its overrides, and of the first
    * thousand rules in force.

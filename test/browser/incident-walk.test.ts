@@ -167,13 +167,13 @@ interface Raise {
 
 const RAISES: readonly Raise[] = [
   {
-    what: 'raise the customer to twice the limit that it met',
+    what: 'raise the customer from the limit that it met to above what it asks for',
     of: 'user:1007',
     saved: 'user:1007',
     path: '/search',
     by: CUSTOMER,
     from: '60',
-    to: '120',
+    to: '240',
   },
   {
     what: 'raise the rule that became too low',

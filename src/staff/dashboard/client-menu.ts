@@ -7,7 +7,7 @@ import { isFiltering } from '../../reports/filter.js'
 import { fromDatabase } from '../shell/staff-errors.js'
 import { findInForce, type Offer, offerFor, overrideClientFor, USUAL_LENGTH } from './client-offer.js'
 import { visible } from './format.js'
-import { backTo, clientHref, type KeptView, keptFields, type View } from './links.js'
+import { backTo, clientHref, type KeptView, keptFields, raiseFormHref, type View } from './links.js'
 import { EVERY_PATH, FOR_EVER, spellSeen } from './override-actions.js'
 import { inForceWords } from './override-words.js'
 
@@ -37,7 +37,7 @@ interface MenuOptions {
 
 /** Returns the context of the menu in `client-quick.hbs`. */
 export function clientMenu(client: string, offer: Offer, { token, fields, kept, typed, ended = [] }: MenuOptions) {
-  const { primary, beside, first, from, raises } = offer
+  const { primary, beside, first, from } = offer
   const inForce = beside ?? primary
   const chosen = typed?.keep ?? USUAL_LENGTH
   return {
@@ -48,6 +48,10 @@ export function clientMenu(client: string, offer: Offer, { token, fields, kept, 
     beside: spellSeen(beside),
     // What is in force is for the menu to change.
     block: inForce === undefined && first === undefined ? QUICK_BLOCK : undefined,
+    raise_href:
+      first === undefined && inForce?.effect !== 'deny' && inForce?.effect !== 'allow'
+        ? raiseFormHref(client, kept)
+        : undefined,
     open: typed !== undefined,
     is_blocked: inForce?.effect === 'deny',
     is_allowed: inForce?.effect === 'allow',
@@ -55,7 +59,6 @@ export function clientMenu(client: string, offer: Offer, { token, fields, kept, 
     first: first && { ...firstOf(first, kept), is_block: first.effect === 'deny' },
     algorithm: from?.algorithm ?? 'fixed_window',
     from: from && { ...from, rate: visible(from.rate) },
-    raises,
     rate: typed?.rate ?? from?.rate ?? '',
     length: typed?.length ?? '',
     note: typed?.note ?? '',

@@ -3,12 +3,10 @@
 import { createClient, parseComposite } from '../../clients/client.js'
 import { clientAddress, clientEnds } from '../../clients/client-networks.js'
 import { clientText, parseOverrideClient } from '../../clients/override-client.js'
-import { parseRate, timesRate, toRateText } from '../../limiter/rate.js'
 import type { InForce, NamedLimit } from '../../plugin/internals.js'
 import type { OverrideInForce } from '../../reports/client-overrides.js'
 import { visible } from './format.js'
 import { generousRate } from './generous-rate.js'
-import { newOverrideHref } from './links.js'
 import { EVERY_PATH } from './override-actions.js'
 
 /** The actions for an address, a network or a user. */
@@ -20,12 +18,10 @@ export interface Offer {
   /** A block of a network around it, or an exemption, which goes before a rate. */
   readonly first: OverrideInForce | undefined
   /**
-   * The rate that is raised: of its override, or one below which no limit is that it meets; undefined where that is not
-   * known.
+   * The rate that a rate for all paths replaces: of its override, or one below which no limit is that it meets; undefined
+   * where that is not known.
    */
   readonly from: RaisedFrom | undefined
-  /** The rates of `Raise`. */
-  readonly raises: readonly { readonly name: string; readonly rate: string }[]
 }
 
 interface RaisedFrom {
@@ -33,12 +29,6 @@ interface RaisedFrom {
   readonly algorithm: string
   readonly words: string
 }
-
-const TWICE = 'Twice'
-const FACTORS = [
-  { name: TWICE, factor: 2 },
-  { name: 'Five times', factor: 5 },
-]
 
 /** The length of an override unless another one is chosen: long enough to find out more, and over by itself. */
 export const USUAL_LENGTH = '24h'
@@ -99,7 +89,7 @@ export function offerFor(
     primary !== undefined && hasRate(primary)
       ? { rate: primary.effect, algorithm: primary.algorithm, words: 'its override' }
       : by_policy && mostGenerous(by_policy, around.filter(hasRate), limitNamed)
-  return { primary, beside, first, from, raises: from === undefined ? [] : raisesOf(from.rate) }
+  return { primary, beside, first, from }
 }
 
 function hasRate({ effect }: OverrideInForce): boolean {
@@ -151,43 +141,10 @@ function mostGenerous(
   }
 }
 
-function raisesOf(text: string): Offer['raises'] {
-  try {
-    const rate = parseRate(text)
-    const raises = FACTORS.map(({ name, factor }) => ({ name, rate: toRateText(timesRate(rate, factor)) }))
-    return raises.filter((raise) => raise.rate !== toRateText(rate))
-  } catch {
-    // Raw SQL wrote an override with another text.
-    return []
-  }
-}
-
-/**
- * Returns the form of an override that lets a client do twice what a rule lets it, on the paths of that rule; undefined
- * where no override can stand for the limit of a policy.
- */
-export function raiseFormHref(
-  client: string,
-  policy: string,
-  limitNamed: (policy: string) => NamedLimit | undefined,
-): string | undefined {
-  const limit = limitNamed(policy)
-  const effect = limit && twice(limit.rate)
-  if (effect === undefined || limit?.pathPattern === undefined || limit.algorithm === 'concurrency') return undefined
-  if (overrideClientFor(client) === undefined) return undefined
-  const { algorithm, pathPattern } = limit
-  return newOverrideHref({ client, effect, algorithm, pathPattern, expiresAt: USUAL_LENGTH })
-}
-
-/** Returns twice a rate; undefined for the highest one. */
-export function twice(rate: string): string | undefined {
-  return raisesOf(rate).find(({ name }) => name === TWICE)?.rate
-}
-
 type OverrideFor = (client: string) => InForce | undefined
 
 /** Returns what is in force for a client; what is in force at one end of a network alone is not for all of it. */
 export function findInForce(overrideFor: OverrideFor, client: string): InForce | undefined {
-  const [first, last] = clientEnds(client).map(overrideFor)
+  const [first, last] = clientEnds(client).map((end) => overrideFor(end))
   return first?.effect === last?.effect && first?.expiresAtMs === last?.expiresAtMs ? first : undefined
 }

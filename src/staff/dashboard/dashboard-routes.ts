@@ -44,6 +44,7 @@ import { readLogState } from './log-state.js'
 import { offenderContext } from './offender-page.js'
 import { registerOverrideRoutes } from './overrides/override-routes.js'
 import { commonClient } from './panel-links.js'
+import { registerRaiseForm } from './raise-form.js'
 import {
   isFollowing,
   isScript,
@@ -207,6 +208,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   }
 
   registerClientRoutes(routes)
+  registerRaiseForm(routes)
   registerSearchRoutes(routes)
   app.register(async (scope) => registerActionRoutes(scope, internals))
   app.register(async (scope) => registerIncidentActions(scope, routes))

@@ -218,6 +218,16 @@ export function newOverrideHref(fields: Readonly<Record<string, string>> = {}): 
   return query === '' ? 'override.html' : `override.html?${query}`
 }
 
+/** Returns the form of a stored override, with the values that it proposes. */
+export function overrideHref(id: number, proposed: Readonly<Record<string, string>>): string {
+  return `override.html?${new URLSearchParams({ id: String(id), ...proposed })}`
+}
+
+/** Returns the address that leads to the form that raises the limit that refused a client. */
+export function raiseFormHref(client: string, { window, back }: KeptView): string {
+  return `raise-form?${new URLSearchParams([['client', client], ...clientFields(window, back)])}`
+}
+
 /** Returns the list of overrides and bans of a client. */
 export function overridesHref(client: string): string {
   return `overrides.html?${new URLSearchParams({ q: client })}`

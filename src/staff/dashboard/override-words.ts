@@ -28,7 +28,7 @@ export function endWords(expiresAtMs: number | null): string {
 }
 
 /** Says what is in force, and until when. */
-export function inForceWords({ effect, expiresAtMs }: Omit<InForce, 'client'>): string {
+export function inForceWords({ effect, expiresAtMs }: Pick<InForce, 'effect' | 'expiresAtMs'>): string {
   return `${effectWords(effect)} ${endWords(expiresAtMs)}`
 }
 

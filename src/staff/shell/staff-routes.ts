@@ -25,6 +25,7 @@ const STAFF_ROUTES = {
   explain: 'explain.html',
   rules: 'rules.html',
   rule: 'rules.html',
+  'raise-form': 'clients.html',
   'rule-form': 'rules.html',
   'rules-bulk': 'rules.html',
   'rule-switch': 'rules.html',

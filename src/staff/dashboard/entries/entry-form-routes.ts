@@ -8,8 +8,8 @@ import { type Description, defaultsFor, type FieldTable, spelled, type Values } 
 import { entryVersion } from '../../../rules/entry-version.js'
 import { type IdentifiedEntry, readSomeEntries } from '../../../rules/read-entries.js'
 import { changeRows } from '../../../rules/table.js'
-import { formGroups, readFields } from '../../shell/field-form.js'
-import { leadOn } from '../../shell/notice-cookie.js'
+import { type FormControl, type FormGroup, formGroups, readFields } from '../../shell/field-form.js'
+import { leadOn, takeNotice } from '../../shell/notice-cookie.js'
 import { lastParameter } from '../../shell/request-query.js'
 import type { Right } from '../../shell/roles.js'
 import { changeAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
@@ -29,8 +29,8 @@ export interface EntryForm<Table extends FieldTable, Identity extends keyof Tabl
   readonly listTitle: string
   /** The right that writing takes. */
   readonly right: Right
-  /** The field of a stored row for which an address may propose a value. */
-  readonly proposed?: keyof Table & string
+  /** The fields of a stored row for which an address may propose values. */
+  readonly proposed: readonly (keyof Table & string)[]
   /**
    * The buttons that save nothing, by their value: each returns what the page shows beside the form.
    *
@@ -75,8 +75,10 @@ interface Shown<Table extends FieldTable> {
   readonly errors: FieldErrors
   /** A sentence about the form as a whole. */
   readonly problem?: string
-  /** A sentence about a value that is proposed, and not saved. */
-  readonly proposal?: string | undefined
+  /** Sentences of the page that led here. */
+  readonly notice?: string | undefined
+  /** The row that has the same identity. */
+  readonly takenBy?: number | undefined
   readonly question?: FormQuestion
   readonly beside?: object
 }
@@ -117,17 +119,25 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
     return row
   }
 
+  /** Finds the row with the identity that another one is given. */
+  async function findTaker(values: Values): Promise<number | undefined> {
+    const where = identity.map((field, index) => `${toColumn(field)} = $${index + 1}`).join(' AND ')
+    const given = identity.map((field) => String(values[field] ?? ''))
+    return (await fromDatabase(readSomeEntries(database, description, `WHERE ${where}`, given)))[0]?.id
+  }
+
   /** Shows a row, by its `id` or what it is `named`; or a new one, with the fields that the address has. */
   async function showForm(request: FastifyRequest, reply: FastifyReply) {
     const row = await findRequested(request)
     if (row === undefined) requireActor(request, right)
     const isFilled = (field: string) =>
-      row === undefined || (field === kind.proposed && actorWith(request, right) !== undefined)
+      row === undefined || (kind.proposed.some((each) => each === field) && actorWith(request, right) !== undefined)
     const fill = (field: string) => (isFilled(field) && lastParameter(request, field)) || undefined
     const filled = readFields(fields, fill, clock.now())
     const values = { ...(row?.entry ?? defaultsFor(fields)), ...filled }
     const version = row === undefined ? '' : entryVersion(row.entry)
-    return send(request, reply, { row, version, values, errors: {}, proposal: row && proposalOf(row.entry, filled) })
+    const notice = takeNotice(request, reply, `${name}.html`)
+    return send(request, reply, { row, version, values, errors: {}, notice: notice?.text })
   }
 
   async function takeForm(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
@@ -163,7 +173,11 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
       if (outcome === 'taken') {
         const titles = identity.map((field) => fields[field]?.panel.title.toLowerCase())
         const taken = `Another ${entity} already has this ${titles.join(' and ')}: give another one`
-        return refuse(request, reply, { ...shown, errors: { [identityField]: taken } })
+        return refuse(request, reply, {
+          ...shown,
+          errors: { [identityField]: taken },
+          takenBy: await findTaker({ ...values, ...spelled(fields, values) }),
+        })
       }
       if (outcome === 'stale') {
         // The other change may have come after the row was read.
@@ -211,13 +225,15 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
   async function send(
     request: FastifyRequest,
     reply: FastifyReply,
-    { row, version, values, errors, problem, proposal, question, beside }: Shown<Table>,
+    { row, version, values, errors, problem, notice, takenBy, question, beside }: Shown<Table>,
   ) {
     const actor = actorWith(request, right)
     // The checks of a stored row are for everybody who reads it.
     const reader = row !== undefined && checkButtons.length > 0 ? actorWith(request, 'read') : undefined
     const sender = actor ?? reader
     const stored: Values = row?.entry ?? {}
+    const proposed = actor === undefined ? [] : kind.proposed.filter((field) => isProposed(row, values, field))
+    const groups = formGroups(fields, values, errors)
     const subject = row === undefined ? `New ${entity}` : visible(String(stored[identityField] ?? ''))
     return pages.send(reply, 'entry-form', {
       page: {
@@ -231,10 +247,11 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
         read_only: actor === undefined,
         is_new: row === undefined,
         entity,
-        groups: formGroups(fields, values, errors),
+        ...leading(groups, proposed),
         checks: checkButtons,
         problem: problem ?? problemOf(errors),
-        proposal,
+        proposal: visible(notice ?? proposalOf(stored, values, proposed)),
+        taken_href: takenBy === undefined ? undefined : `${name}.html?id=${takenBy}`,
         question,
         notes: actor === undefined ? undefined : await notesOf(values, row),
         ...(row !== undefined && (await kind.beside?.(request, reply, row))),
@@ -252,13 +269,25 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
   })
 }
 
-/** Says that values are proposed; undefined for none. */
-function proposalOf(stored: Values, proposed: Values): string | undefined {
-  const names = Object.keys(proposed)
-  const words = names.map(
-    (name) => `${visible(String(proposed[name]))} is proposed, ${visible(String(stored[name]))} is stored`,
-  )
-  return names.length === 0 ? undefined : `Nothing is saved yet: ${words.join('; ')}.`
+/** Returns whether a form shows a value that its row does not have. */
+function isProposed(row: { readonly entry: Values } | undefined, values: Values, field: string): boolean {
+  return row !== undefined && String(values[field]) !== String(row.entry[field])
+}
+
+/** Says that values are proposed; empty for none. */
+function proposalOf(stored: Values, values: Values, proposed: readonly string[]): string {
+  const words = proposed.map((name) => `${values[name]} is proposed, ${stored[name]} is stored`)
+  return words.length === 0 ? '' : `Nothing is saved yet: ${words.join('; ')}.`
+}
+
+/** Puts the controls of proposed values before all others. */
+function leading(groups: readonly FormGroup[], proposed: readonly string[]) {
+  if (proposed.length === 0) return { groups }
+  const isFirst = ({ name }: FormControl) => proposed.includes(name)
+  return {
+    first: [{ title: '', folded: false, controls: groups.flatMap(({ controls }) => controls.filter(isFirst)) }],
+    groups: groups.map((group) => ({ ...group, controls: group.controls.filter((each) => !isFirst(each)) })),
+  }
 }
 
 function problemOf(errors: FieldErrors): string | undefined {

@@ -5,13 +5,13 @@ import type { IncidentAction, IncidentCause } from '../../../reports/incidents/a
 import { POLICY_SCOPE, subjectOf } from '../../../reports/incidents/incident.js'
 import type { IncidentStory } from '../../../reports/incidents/incidents.js'
 import { describeChange } from '../changes/change-sentence.js'
-import type { QuickActions, QuickActionsFor } from '../client-menu.js'
-import { raiseFormHref, twice } from '../client-offer.js'
+import type { QuickActionsFor } from '../client-menu.js'
 import { formatCount, spanWords, toMoment, visible } from '../format.js'
 import type { OngoingCause } from '../lead.js'
 import { backTo, clientHref, keptFields, ruleFormHref, ruleHref, type View } from '../links.js'
 import { EVERY_PATH } from '../override-actions.js'
 import { actorWords, effectWords } from '../override-words.js'
+import { raisedRate } from '../raised-rate.js'
 import type { RulePageLinks } from '../rules/rule-links.js'
 
 /** What whoever sees the page may do about incidents. */
@@ -95,32 +95,16 @@ function incidentView(story: IncidentStory, view: View, rights: IncidentRights) 
     quick,
     cause,
     is_network: isNetwork,
-    raise_href: mayAct && client !== undefined && raiseHref(client, story, quick, rights, view),
     limit_href: rights.mayMakeRules && policy !== undefined && rulePage && !isOver && limitHref(policy, rights),
     rule_href,
     has_more: mayAct || rule_href !== undefined,
   }
 }
 
-/**
- * Returns where a client is let through more: the form of an override of the limit that refused it most; where none can
- * stand for that limit, or something is in force, the page of the client.
- */
-function raiseHref(
-  client: string,
-  { policies: [most] }: IncidentStory,
-  quick: QuickActions | undefined,
-  { limitNamed }: IncidentRights,
-  view: View,
-): string {
-  const form = most === undefined || quick?.state !== undefined ? undefined : raiseFormHref(client, most, limitNamed)
-  return form ?? `${clientHref(client, view.window, backTo(view))}#actions`
-}
-
 /** Returns the page of a rule with twice its rate. */
 function limitHref(policy: string, { limitNamed }: IncidentRights): string {
   const limit = limitNamed(policy)
-  return ruleHref(policy, limit && twice(limit.rate))
+  return ruleHref(policy, limit && raisedRate(limit.rate, []))
 }
 
 /** Returns a moment to the minute, of the present day without the day. */

@@ -81,6 +81,7 @@ export function registerOverrideRoutes(routes: PageRoutes): void {
     list: LIST,
     listTitle: 'Overrides and bans',
     right: RIGHT,
+    proposed: ['effect', 'algorithm', 'expiresAt'],
     checks: {},
     question: askAboutEverybody,
   })

@@ -62,7 +62,7 @@ export function registerRuleRoutes(routes: PageRoutes): void {
     list: RULE_LIST,
     listTitle: 'Rules',
     right: 'writeRules',
-    proposed: 'rate',
+    proposed: ['rate'],
     checks: ruleChecks(app.smartRateLimit),
     notes: coveringNotes(database, (options) => app.smartRateLimit.explain(options)),
     beside: besideRule(database, clock),
