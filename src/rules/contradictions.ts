@@ -3,6 +3,7 @@ import type { FieldErrors } from '../ground/errors.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import { findRateProblem, highestCost, type Rate } from '../limiter/rate.js'
 import type { CountedStatuses } from './counted-statuses.js'
+import { REQUESTS } from './unit.js'
 
 /** The valid fields of a rule that depend on each other; undefined where a field is wrong or absent. */
 interface RelatedFields {
@@ -12,6 +13,8 @@ interface RelatedFields {
   /** The statuses that count; null where every request counts. */
   readonly counts: CountedStatuses | null | undefined
   readonly cost: number | undefined
+  readonly unit: string | undefined
+  readonly reserve: number | undefined
   readonly banAfter: number | undefined
   /** The time of a ban in milliseconds; null for an empty text. */
   readonly banFor: number | null | undefined
@@ -22,7 +25,7 @@ interface RelatedFields {
 /** Returns the errors of fields that are valid each, and contradict each other. */
 export function contradictionsIn(fields: RelatedFields): FieldErrors {
   const { rate, algorithm, counts, cost, startsAt, endsAt } = fields
-  const errors: Record<string, string> = { ...contradictionsInBan(fields) }
+  const errors: Record<string, string> = { ...contradictionsInBan(fields), ...contradictionsInUnit(fields) }
   if (rate !== undefined && algorithm !== undefined) {
     const problem = findRateProblem(algorithm, rate)
     if (problem !== undefined) errors.rate = problem
@@ -37,6 +40,35 @@ export function contradictionsIn(fields: RelatedFields): FieldErrors {
   }
   if (startsAt != null && endsAt != null && endsAt <= startsAt) {
     errors.endsAt = 'is not after startsAt: give a later moment, or null for no end'
+  }
+  return errors
+}
+
+/** What a request turns out to have used is charged: its response and its end say nothing of that. */
+export function contradictionsInUnit({
+  rate,
+  algorithm,
+  counts,
+  cost,
+  unit,
+  reserve,
+}: Pick<RelatedFields, 'rate' | 'algorithm' | 'counts' | 'cost' | 'unit' | 'reserve'>): FieldErrors {
+  if (unit === undefined) return {}
+  if (unit === REQUESTS) {
+    if (reserve === undefined || reserve === 0) return {}
+    return { reserve: `is ${reserve}, but requests are not charged later: give a cost, or another unit than requests` }
+  }
+  const errors: Record<string, string> = {}
+  if (algorithm === 'concurrency') {
+    errors.algorithm = `counts requests in progress, not ${unit}: give another algorithm, or the unit requests`
+  }
+  if (counts) errors.counts = `counts responses, not ${unit}: give requests, or the unit requests`
+  if (cost !== undefined && cost !== 1) {
+    errors.cost = `is ${cost}, but a limit of ${unit} takes the reserve of a request: give a reserve, and the cost 1`
+  }
+  const most = rate === undefined ? Number.POSITIVE_INFINITY : highestCost(rate)
+  if (reserve !== undefined && reserve > most) {
+    errors.reserve = `is ${reserve}, more than the rate ever allows: give at most ${most}, or a rate with a higher count`
   }
   return errors
 }

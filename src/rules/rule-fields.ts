@@ -23,6 +23,7 @@ import {
 } from './field-values.js'
 import { GROUP } from './group.js'
 import { REFUSAL_MESSAGE, REFUSAL_STATUS } from './refusal-answer.js'
+import { RESERVE, UNIT } from './unit.js'
 import { ENDS_AT, STARTS_AT } from './validity.js'
 
 const NAME = /^[\x20-\x2e\x30-\x39\x3b-\x7e][\x20-\x39\x3b-\x7e]{0,99}$/
@@ -51,6 +52,8 @@ export interface RuleEntry {
   readonly algorithm: Algorithm
   readonly counts: string
   readonly cost: number
+  readonly unit: string
+  readonly reserve: number
   readonly block: boolean
   readonly refusalStatus: number
   readonly refusalMessage: string
@@ -160,6 +163,8 @@ export const RULE_FIELDS = {
   algorithm: { ...ALGORITHM, panel: { ...ALGORITHM.panel, group: 'Limit', column: 'sorted' } },
   counts: COUNTS,
   cost: COST,
+  unit: UNIT,
+  reserve: RESERVE,
   block: {
     kind: 'boolean',
     default: true,

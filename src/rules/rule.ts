@@ -19,6 +19,7 @@ import {
 import type { RefusalAnswer } from './refusal-answer.js'
 import { RULE_FIELDS, type RuleEntry } from './rule-fields.js'
 import { watchGroups } from './stored-groups.js'
+import { RESERVE, UNIT } from './unit.js'
 import { ENDS_AT, STARTS_AT, type Validity } from './validity.js'
 
 /** A rule as it would be written, or a row of the rule table. An absent field takes the default of its column. */
@@ -44,6 +45,10 @@ export interface Rule extends Validity {
   readonly counts: CountedStatuses | null
   /** The part of the limit that a request uses. */
   readonly cost: number
+  /** What the limit counts. */
+  readonly unit: string
+  /** How much of another unit than requests a request takes in advance. */
+  readonly reserve: number
   readonly block: boolean
   readonly refusal: RefusalAnswer
   /** The bans of clients; null where none is banned. */
@@ -92,6 +97,8 @@ export function ruleErrors(values: Values, extent: Extent): FieldErrors {
     key: parsedIfValid('key', RULE_FIELDS.key.parse),
     counts: parsedIfValid('counts', COUNTS.parse),
     cost: parsedIfValid('cost', RULE_FIELDS.cost.parse),
+    unit: parsedIfValid('unit', UNIT.parse),
+    reserve: parsedIfValid('reserve', RESERVE.parse),
     banAfter: parsedIfValid('banAfter', BAN_AFTER.parse),
     banFor: parsedIfValid('banFor', BAN_FOR.parse),
     startsAt: parsedIfValid('startsAt', STARTS_AT.parse),
@@ -121,7 +128,7 @@ export function parseRuleInput(values: Values): Rule {
 function toRule(parsed: Parsed<typeof RULE_FIELDS>): Rule {
   const errors = contradictionsIn(parsed)
   if (Object.keys(errors).length > 0) throw new RuleValidationError(errors)
-  const { name, pathPattern, method, condition, rate, key, algorithm, counts, cost, block, group, priority } = parsed
+  const { name, pathPattern, method, condition, rate, key, algorithm, counts, cost, unit, reserve, block } = parsed
   return {
     name,
     pathPattern,
@@ -129,11 +136,13 @@ function toRule(parsed: Parsed<typeof RULE_FIELDS>): Rule {
     client: key,
     counts,
     cost,
+    unit,
+    reserve,
     block,
     refusal: { statusCode: parsed.refusalStatus, message: parsed.refusalMessage },
     ban: toBan(parsed.banAfter, parsed.banFor),
-    group,
-    priority,
+    group: parsed.group,
+    priority: parsed.priority,
     methods: method,
     condition,
     startsAtMs: parsed.startsAt,

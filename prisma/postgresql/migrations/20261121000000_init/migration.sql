@@ -59,7 +59,9 @@ CREATE TABLE "rate_limit_rule" (
     "group_name" VARCHAR(30) NOT NULL DEFAULT '',
     "refusal_message" VARCHAR(500) NOT NULL DEFAULT '',
     "refusal_status" INTEGER NOT NULL DEFAULT 429,
+    "reserve" INTEGER NOT NULL DEFAULT 0,
     "starts_at" TIMESTAMPTZ(3),
+    "unit" VARCHAR(30) NOT NULL DEFAULT 'requests',
 
     CONSTRAINT "rate_limit_rule_pkey" PRIMARY KEY ("id")
 );
@@ -560,6 +562,8 @@ CREATE FUNCTION "rate_limit_rule_json"(entry JSONB) RETURNS TEXT LANGUAGE sql ST
         'algorithm', entry -> 'algorithm',
         'counts', entry -> 'counts',
         'cost', entry -> 'cost',
+        'unit', entry -> 'unit',
+        'reserve', entry -> 'reserve',
         'block', entry -> 'block',
         'refusalStatus', entry -> 'refusal_status',
         'refusalMessage', entry -> 'refusal_message',

@@ -51,7 +51,9 @@ CREATE TABLE "rate_limit_rule" (
     "refusal_status" INTEGER NOT NULL DEFAULT 429,
     "starts_at" DATETIME,
     "condition" TEXT NOT NULL DEFAULT '',
-    "group_name" TEXT NOT NULL DEFAULT ''
+    "group_name" TEXT NOT NULL DEFAULT '',
+    "reserve" INTEGER NOT NULL DEFAULT 0,
+    "unit" TEXT NOT NULL DEFAULT 'requests'
 );
 
 -- CreateTable
@@ -273,6 +275,8 @@ BEGIN
             'algorithm', NEW."algorithm",
             'counts', NEW."counts",
             'cost', NEW."cost",
+            'unit', NEW."unit",
+            'reserve', NEW."reserve",
             'block', json(CASE WHEN NEW."block" THEN 'true' ELSE 'false' END),
             'refusalStatus', NEW."refusal_status",
             'refusalMessage', NEW."refusal_message",
@@ -298,6 +302,8 @@ WHEN OLD."name" IS NOT NEW."name"
     OR OLD."algorithm" IS NOT NEW."algorithm"
     OR OLD."counts" IS NOT NEW."counts"
     OR OLD."cost" IS NOT NEW."cost"
+    OR OLD."unit" IS NOT NEW."unit"
+    OR OLD."reserve" IS NOT NEW."reserve"
     OR OLD."block" IS NOT NEW."block"
     OR OLD."refusal_status" IS NOT NEW."refusal_status"
     OR OLD."refusal_message" IS NOT NEW."refusal_message"
@@ -326,6 +332,8 @@ BEGIN
             'algorithm', OLD."algorithm",
             'counts', OLD."counts",
             'cost', OLD."cost",
+            'unit', OLD."unit",
+            'reserve', OLD."reserve",
             'block', json(CASE WHEN OLD."block" THEN 'true' ELSE 'false' END),
             'refusalStatus', OLD."refusal_status",
             'refusalMessage', OLD."refusal_message",
@@ -348,6 +356,8 @@ BEGIN
             'algorithm', NEW."algorithm",
             'counts', NEW."counts",
             'cost', NEW."cost",
+            'unit', NEW."unit",
+            'reserve', NEW."reserve",
             'block', json(CASE WHEN NEW."block" THEN 'true' ELSE 'false' END),
             'refusalStatus', NEW."refusal_status",
             'refusalMessage', NEW."refusal_message",
@@ -381,6 +391,8 @@ BEGIN
             'algorithm', OLD."algorithm",
             'counts', OLD."counts",
             'cost', OLD."cost",
+            'unit', OLD."unit",
+            'reserve', OLD."reserve",
             'block', json(CASE WHEN OLD."block" THEN 'true' ELSE 'false' END),
             'refusalStatus', OLD."refusal_status",
             'refusalMessage', OLD."refusal_message",
