@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Decision } from '../limiter/algorithm.js'
 import { CheckedRequest, NOT_ASKED } from './checked-request.js'
-import { chargedCost, validateCost } from './cost.js'
+import { costUnder, validateCost } from './cost.js'
 import { after } from './host-function.js'
 import type { HookDependencies } from './on-request.js'
 import type { RequestDecision } from './request-decision.js'
@@ -92,12 +92,12 @@ function forOneRequest(checked: CheckedRequest, requestCost: number): RequestDec
   const { applied, limit } = checked
   // The ceiling is not among the limits that it refuses beside.
   if (!applied?.some((each) => each.limit === limit)) {
-    checked.decision = forCost(checked.decision, chargedCost(requestCost, limit.cost))
+    checked.decision = forCost(checked.decision, costUnder(limit, requestCost))
     return checked.described
   }
   for (const each of applied) {
     if (each.decision === NOT_ASKED) continue
-    each.decision = forCost(each.decision, chargedCost(requestCost, each.limit.cost))
+    each.decision = forCost(each.decision, costUnder(each.limit, requestCost))
   }
   checked.decision = tellDecisive(checked, applied)
   return checked.described
@@ -108,7 +108,7 @@ function forOneRequest(checked: CheckedRequest, requestCost: number): RequestDec
  * used.
  */
 function forCost(decision: Decision, cost: number): Decision {
-  if (cost === 1 || decision.unavailable) return decision
+  if (cost <= 1 || decision.unavailable) return decision
   const short = (decision.windows ?? [decision]).filter(({ remaining }) => remaining < cost)
   const [longest] = short.toSorted((one, other) => other.resetMs - one.resetMs)
   if (longest === undefined) return decision

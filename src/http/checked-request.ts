@@ -8,6 +8,7 @@ import type { CountedStatuses } from '../rules/counted-statuses.js'
 import type { ActiveOverride, OverrideSet } from '../rules/overrides/override-set.js'
 import { type RefusalAnswer, USUAL_ANSWER } from '../rules/refusal-answer.js'
 import type { RuleSet } from '../rules/rule-set.js'
+import { REQUESTS } from '../rules/unit.js'
 import { type ClientAddress, DISCONNECTED } from './client-address.js'
 import { policyField, quotedName, windowNames } from './policy-names.js'
 import { type RequestDecision, toRequestDecision } from './request-decision.js'
@@ -31,11 +32,17 @@ export interface Limit {
   readonly block: boolean
   /** The statuses of the responses that count; null where every request counts. */
   readonly counts: CountedStatuses | null
+  /** What the limit counts. */
+  readonly unit: string
+  /** How much of another unit than requests a request takes in advance. */
+  readonly reserve: number
+  /** Whether requests may be decided from a share. */
+  readonly mayLease: boolean
   /** Whether requests in progress are counted. */
   readonly takesPermits: boolean
   /** Whether the cost depends on the end of a request: on the response, or on when the request ends. */
   readonly awaitsEnd: boolean
-  /** The factor of a request's own cost; 1 unless a rule has another. */
+  /** The factor of a request's own cost: 1 unless a rule has another, and 0 where the request takes the reserve instead. */
   readonly cost: number
   /** The answer to a refused request. */
   readonly refusal: RefusalAnswer
@@ -87,23 +94,28 @@ export function createLimit(
     isDenial = false,
     counts = null,
     cost = 1,
+    unit = REQUESTS,
+    reserve = 0,
     refusal = USUAL_ANSWER,
     ban = null,
-  }: Partial<Pick<Limit, 'isDenial' | 'counts' | 'cost' | 'refusal' | 'ban'>> = {},
+  }: Partial<Pick<Limit, 'isDenial' | 'counts' | 'cost' | 'unit' | 'reserve' | 'refusal' | 'ban'>> = {},
 ): Limit {
   const takesPermits = !isRate(limit.policy)
   return {
     ...limit,
     isDenial,
     counts,
+    unit,
+    reserve,
+    mayLease: limit.block && unit === REQUESTS,
     takesPermits,
     awaitsEnd: takesPermits || counts !== null,
-    cost,
+    cost: unit === REQUESTS ? cost : 0,
     refusal,
     ban,
     policyName,
     quotedName: quotedName(policyName),
-    policyField: policyField(policyName, limit.policy),
+    policyField: policyField(policyName, limit.policy, unit),
     windowNames: windowNames(policyName, limit.policy.windows).map(quotedName),
   }
 }

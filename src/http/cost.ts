@@ -2,6 +2,8 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../ground/errors.js'
 import { highestCost, parseRate } from '../limiter/rate.js'
+import { REQUESTS } from '../rules/unit.js'
+import type { Limit } from './checked-request.js'
 import { isThenable, tolerate } from './host-function.js'
 
 /** The part of a limit that a request uses: an integer, 1 to 2147483647, or a function that returns one. */
@@ -9,9 +11,13 @@ export type Cost = number | ((request: FastifyRequest) => number)
 
 const MAX_COST = 2_147_483_647
 
-/** Returns what a request uses of a limit: its own cost times that of the limit. */
-export function chargedCost(cost: number, limitCost: number): number {
-  return Math.min(cost * limitCost, MAX_COST)
+/**
+ * Returns what the check of a request takes of a limit: its own cost times that of the limit, or what a limit of another unit
+ * takes in advance. A request of cost 0 takes nothing.
+ */
+export function costUnder({ cost, unit, reserve }: Pick<Limit, 'cost' | 'unit' | 'reserve'>, requestCost: number): number {
+  if (unit === REQUESTS) return Math.min(requestCost * cost, MAX_COST)
+  return requestCost === 0 ? 0 : reserve
 }
 
 /** @throws InvalidSettingError for an invalid cost */

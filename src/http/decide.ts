@@ -12,7 +12,7 @@ import {
   TOO_LONG_LIMIT,
 } from './checked-request.js'
 import type { ClientAddress } from './client-address.js'
-import { chargedCost } from './cost.js'
+import { costUnder } from './cost.js'
 import { type Decided, inTimeLeft, type LateDependencies, later, underCeiling } from './late-answers.js'
 import { userText } from './request-user.js'
 import {
@@ -128,11 +128,11 @@ function check(dependencies: DecideDependencies, checked: CheckedRequest, client
   checked.check = {
     key: client.counter,
     policy: limit.policy,
-    cost: limit.cost === 1 ? cost : chargedCost(cost, limit.cost),
+    cost: limit.cost === 1 ? cost : costUnder(limit, cost),
   }
   if (limit.ban !== null) return awaitBans(dependencies, checked)
   if (limit.awaitsEnd || dependencies.ceiling !== undefined) return awaitWrites(dependencies, checked)
-  const decision = limit.block
+  const decision = limit.mayLease
     ? dependencies.checkLeased(checked.check, nowMs, waitedMs)
     : dependencies.check(checked.check, nowMs, waitedMs)
   if (decision instanceof Promise) return awaitDecision(dependencies, checked, decision)
@@ -201,7 +201,7 @@ function checkLimit(dependencies: DecideDependencies, checked: CheckedRequest): 
   if (limit.isDenial) return DENIED
   if (limit.takesPermits) return dependencies.takePermits(checked, check)
   if (limit.awaitsEnd) return dependencies.checkAhead(check, nowMs, waitedMs)
-  return limit.block ? dependencies.checkLeased(check, nowMs, waitedMs) : dependencies.check(check, nowMs, waitedMs)
+  return limit.mayLease ? dependencies.checkLeased(check, nowMs, waitedMs) : dependencies.check(check, nowMs, waitedMs)
 }
 
 /** Waits for the decision of the store. A ceiling does not change this last step, which remembers nothing. */

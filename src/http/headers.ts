@@ -3,6 +3,7 @@ import { SECOND_MS } from '../ground/time/clock.js'
 import { retryAfterSeconds, type Window, type WindowState } from '../limiter/algorithm.js'
 import { windowEndMs, windowStartMs } from '../limiter/period.js'
 import { type AppliedLimit, type CheckedRequest, type Limit, NOT_ASKED } from './checked-request.js'
+import { unitParameter } from './policy-names.js'
 
 export const HEADER_VARIANTS = ['legacy', 'draft', 'both', 'none'] as const
 
@@ -103,10 +104,11 @@ function resetSeconds(resetMs: number): number {
 }
 
 /** Returns the value of `RateLimit-Policy` for a policy that lists its windows; months differ. */
-function windowsField({ policy, windowNames }: Limit, nowMs: number): string {
+function windowsField({ policy, windowNames, unit }: Limit, nowMs: number): string {
   const windows = policy.windows ?? []
+  const inUnit = unitParameter(unit)
   return windows
-    .map((window, index) => `${windowNames[index]};q=${window.limit};w=${secondsIn(window, nowMs)}`)
+    .map((window, index) => `${windowNames[index]};q=${window.limit}${inUnit};w=${secondsIn(window, nowMs)}`)
     .join(', ')
 }
 

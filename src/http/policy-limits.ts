@@ -34,9 +34,10 @@ const REMEMBERED_RATES = 1_000
 
 /** Creates the limit of a rule, whose key begins with the rule's name. */
 export function limitForRule(rule: Rule, options: KeyOptions, ban: LimitBan | null): Limit {
-  const { name, policy, block, client, counts, cost, refusal } = rule
+  const { name, policy, block, client, counts, cost, unit, reserve, refusal } = rule
   const toClient = createKindClient(client, options, (counted) => underRule(name, counted))
-  return createLimit(name, { policy, block, ruleName: name, toClient }, { counts, cost, refusal, ban })
+  const limit = { policy, block, ruleName: name, toClient }
+  return createLimit(name, limit, { counts, cost, unit, reserve, refusal, ban })
 }
 
 /** Creates the limit of an override. Each of its clients has a counter of its own, separate from all its others. */

@@ -2,6 +2,7 @@
 
 import { SECOND_MS } from '../ground/time/clock.js'
 import { isRate, type NamedWindow, type Policy } from '../limiter/algorithm.js'
+import { REQUESTS } from '../rules/unit.js'
 
 /** Returns a limit's name for the draft's fields: a String of RFC 9651, which has printable ASCII only. */
 export function quotedName(name: string): string {
@@ -10,12 +11,19 @@ export function quotedName(name: string): string {
 }
 
 /**
- * Returns the value of `RateLimit-Policy` for a policy with one window: the quota, and its window in seconds, which
+ * Returns the value of `RateLimit-Policy` for a policy with one window: the quota, its unit, and its window in seconds, which
  * requests in progress do not have.
  */
-export function policyField(name: string, policy: Policy): string {
+export function policyField(name: string, policy: Policy, unit: string): string {
   const field = `${quotedName(name)};q=${policy.limit}`
-  return isRate(policy) ? `${field};w=${policy.periodMs / SECOND_MS}` : field
+  return isRate(policy)
+    ? `${field}${unitParameter(unit)};w=${policy.periodMs / SECOND_MS}`
+    : `${field};qu="concurrent-requests"`
+}
+
+/** Returns the parameter of a quota's unit, which for requests is left out. */
+export function unitParameter(unit: string): string {
+  return unit === REQUESTS ? '' : `;qu="${unit}"`
 }
 
 /** Returns the names of the windows that a policy lists; that of the limit itself where there is one window. */

@@ -2,6 +2,7 @@ import { STATUS_CODES } from 'node:http'
 import createError from '@fastify/error'
 import type { FastifyError, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
 import { retryAfterSeconds } from '../limiter/algorithm.js'
+import { REQUESTS } from '../rules/unit.js'
 import type { CheckedRequest } from './checked-request.js'
 import { type Refusal, TOO_LONG_LIMIT } from './checked-request.js'
 import { forbidStoring } from './discarded-headers.js'
@@ -131,15 +132,15 @@ function refusal(reply: FastifyReply, { described: decision, limit }: CheckedReq
   if (decision.unavailable) return new StoreUnavailableError(decision)
   const { statusCode, message } = limit.refusal
   return new RateLimitExceededError(
-    message === '' ? usualMessage(seconds) : message.replaceAll('{seconds}', String(seconds ?? 0)),
+    message === '' ? usualMessage(limit.unit, seconds) : message.replaceAll('{seconds}', String(seconds ?? 0)),
     decision,
     statusCode,
   )
 }
 
-function usualMessage(seconds: number | null): string {
-  if (seconds === null) return 'Rate limit exceeded'
-  return `Rate limit exceeded, retry in ${seconds} second${seconds === 1 ? '' : 's'}`
+function usualMessage(unit: string, seconds: number | null): string {
+  const exceeded = unit === REQUESTS ? 'Rate limit exceeded' : `Rate limit of ${unit} exceeded`
+  return seconds === null ? exceeded : `${exceeded}, retry in ${seconds} second${seconds === 1 ? '' : 's'}`
 }
 
 /** The mark in the config of a route that has an error handler of its own. */

@@ -7,7 +7,7 @@ import { toSettlement, withoutCost } from '../limiter/settlement.js'
 import { hasLessLeft, refusalMs } from '../limiter/windows.js'
 import type { Rule } from '../rules/rule.js'
 import { type AppliedLimit, type CheckedRequest, type InForce, type Limit, NOT_ASKED } from './checked-request.js'
-import { chargedCost } from './cost.js'
+import { costUnder } from './cost.js'
 
 export interface SeveralLimitsDependencies {
   /** Returns the first rule of a group whose condition holds, where that of the first rule for the path has one. */
@@ -92,7 +92,7 @@ async function applyLater(
 }
 
 function applyLimit(limit: Limit, client: LimitClient, requestCost: number): AppliedLimit {
-  const cost = limit.cost === 1 ? requestCost : chargedCost(requestCost, limit.cost)
+  const cost = limit.cost === 1 ? requestCost : costUnder(limit, requestCost)
   const check = { key: client.counter, policy: limit.policy, cost }
   return { limit, client, check, decision: NOT_ASKED, isTaken: false }
 }
@@ -201,7 +201,8 @@ function note({ countsAtOnce }: SeveralLimitsDependencies, applied: AppliedLimit
   const { limit, check } = applied
   const isCharged = check.cost > 0 && (limit.counts === null || countsAtOnce)
   // A limit that refuses counts that as its algorithm does; one that only would refuse has let the request pass.
-  const countsBeyond = !limit.block && check.policy.algorithm === 'fixed_window'
+  const { algorithm, reserves = false } = check.policy
+  const countsBeyond = !limit.block && algorithm === 'fixed_window' && !reserves
   applied.decision = decision
   applied.isTaken = isCharged && (decision.allowed || countsBeyond)
 }

@@ -1,7 +1,7 @@
 import type { ClientKind } from '../clients/client-kind.js'
 import { type FieldErrors, RuleValidationError } from '../ground/errors.js'
 import type { Policy } from '../limiter/algorithm.js'
-import { toPolicy } from '../limiter/rate.js'
+import { toPolicy, toReservingPolicy } from '../limiter/rate.js'
 import { BAN_AFTER, BAN_FOR, type RuleBan, toBan } from './ban.js'
 import type { Condition } from './conditions/condition.js'
 import { contradictionsIn } from './contradictions.js'
@@ -19,7 +19,7 @@ import {
 import type { RefusalAnswer } from './refusal-answer.js'
 import { RULE_FIELDS, type RuleEntry } from './rule-fields.js'
 import { watchGroups } from './stored-groups.js'
-import { RESERVE, UNIT } from './unit.js'
+import { RESERVE, REQUESTS, UNIT } from './unit.js'
 import { ENDS_AT, STARTS_AT, type Validity } from './validity.js'
 
 /** A rule as it would be written, or a row of the rule table. An absent field takes the default of its column. */
@@ -132,7 +132,7 @@ function toRule(parsed: Parsed<typeof RULE_FIELDS>): Rule {
   return {
     name,
     pathPattern,
-    policy: toPolicy(algorithm, rate),
+    policy: unit === REQUESTS ? toPolicy(algorithm, rate) : toReservingPolicy(algorithm, rate),
     client: key,
     counts,
     cost,
