@@ -73,7 +73,9 @@ export function createAsk(
     if (isSkipped(checked)) return null
     checked.cost = cost
     await dependencies.decide(dependencies, checked)
-    return checked.isExempt ? null : checked
+    if (checked.isExempt) return null
+    if (cost > 0) dependencies.holdUnits(checked)
+    return checked
   }
   return {
     async check(request: FastifyRequest, { cost }: CheckOptions = {}) {

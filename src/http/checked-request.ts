@@ -36,6 +36,8 @@ export interface Limit {
   readonly unit: string
   /** How much of another unit than requests a request takes in advance. */
   readonly reserve: number
+  /** Whether what a request uses is known when it is answered: its response counts, or it is charged. */
+  readonly usesLater: boolean
   /** Whether requests may be decided from a share. */
   readonly mayLease: boolean
   /** Whether requests in progress are counted. */
@@ -59,6 +61,8 @@ export interface Limit {
   readonly windowNames: readonly string[]
   /** Whether every request is refused, without a counter. */
   readonly isDenial: boolean
+  /** Whether a rule denies the client, since it refused it too often. */
+  readonly isBan: boolean
   readonly toClient: ToClient
 }
 
@@ -92,21 +96,24 @@ export function createLimit(
   limit: Pick<Limit, 'policy' | 'block' | 'ruleName' | 'toClient'>,
   {
     isDenial = false,
+    isBan = false,
     counts = null,
     cost = 1,
     unit = REQUESTS,
     reserve = 0,
     refusal = USUAL_ANSWER,
     ban = null,
-  }: Partial<Pick<Limit, 'isDenial' | 'counts' | 'cost' | 'unit' | 'reserve' | 'refusal' | 'ban'>> = {},
+  }: Partial<Pick<Limit, 'isDenial' | 'isBan' | 'counts' | 'cost' | 'unit' | 'reserve' | 'refusal' | 'ban'>> = {},
 ): Limit {
   const takesPermits = !isRate(limit.policy)
   return {
     ...limit,
     isDenial,
+    isBan,
     counts,
     unit,
     reserve,
+    usesLater: counts !== null || unit !== REQUESTS,
     mayLease: limit.block && unit === REQUESTS,
     takesPermits,
     awaitsEnd: takesPermits || counts !== null,
@@ -124,8 +131,8 @@ export function createLimit(
 export const NOTHING: Policy = { algorithm: 'fixed_window', limit: 0, periodMs: SECOND_MS }
 
 /** Creates a limit that refuses every request. */
-export function createDenial(policyName: string, toClient: ToClient = toAddressClient): Limit {
-  return createLimit(policyName, { policy: NOTHING, block: true, ruleName: '', toClient }, { isDenial: true })
+export function createDenial(policyName: string, toClient: ToClient = toAddressClient, isBan = false): Limit {
+  return createLimit(policyName, { policy: NOTHING, block: true, ruleName: '', toClient }, { isDenial: true, isBan })
 }
 
 /** The limit of addresses on the deny list. */

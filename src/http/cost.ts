@@ -1,13 +1,17 @@
 /** The costs of requests. */
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../ground/errors.js'
+import { shown } from '../ground/setting.js'
 import { highestCost, parseRate } from '../limiter/rate.js'
-import { REQUESTS } from '../rules/unit.js'
+import { MAX_RESERVE, REQUESTS } from '../rules/unit.js'
 import type { Limit } from './checked-request.js'
-import { isThenable, tolerate } from './host-function.js'
+import { after, isThenable, type RequestFunction, tolerate } from './host-function.js'
 
 /** The part of a limit that a request uses: an integer, 1 to 2147483647, or a function that returns one. */
 export type Cost = number | ((request: FastifyRequest) => number)
+
+/** How much of another unit than requests a request takes in advance, or a function that returns it. */
+export type Reserve = number | RequestFunction<number>
 
 const MAX_COST = 2_147_483_647
 
@@ -15,7 +19,10 @@ const MAX_COST = 2_147_483_647
  * Returns what the check of a request takes of a limit: its own cost times that of the limit, or what a limit of another unit
  * takes in advance. A request of cost 0 takes nothing.
  */
-export function costUnder({ cost, unit, reserve }: Pick<Limit, 'cost' | 'unit' | 'reserve'>, requestCost: number): number {
+export function costUnder(
+  { cost, unit, reserve }: Pick<Limit, 'cost' | 'unit' | 'reserve'>,
+  requestCost: number,
+): number {
   if (unit === REQUESTS) return Math.min(requestCost * cost, MAX_COST)
   return requestCost === 0 ? 0 : reserve
 }
@@ -56,4 +63,24 @@ export function createCost(setting: string, cost: Cost, log: FastifyBaseLogger):
     const answered = guarded(request)
     return typeof answered === 'number' ? answered : 1
   }
+}
+
+/** @throws InvalidSettingError for an invalid reserve */
+export function validateReserve(setting: string, reserve: unknown): number {
+  if (typeof reserve === 'number' && Number.isInteger(reserve) && reserve >= 0 && reserve <= MAX_RESERVE) return reserve
+  throw new InvalidSettingError(`Setting "${setting}" is ${shown(reserve)}: give an integer, 0 to ${MAX_RESERVE}`)
+}
+
+/** Creates the function that returns what a request takes in advance. A host's function that fails is logged once, and takes 0. */
+export function createReserve(setting: string, reserve: RequestFunction<number>, log: FastifyBaseLogger) {
+  const validated = (answer: number) => validateReserve(setting, answer)
+  const guarded = tolerate(
+    (request: FastifyRequest) => {
+      const answer = reserve(request)
+      return isThenable(answer) ? answer.then(validated) : validated(answer)
+    },
+    setting,
+    log,
+  )
+  return (request: FastifyRequest): number | Promise<number> => after(guarded(request), (reserved) => reserved ?? 0)
 }

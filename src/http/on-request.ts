@@ -23,8 +23,10 @@ export interface HookDependencies extends DecideDependencies {
   readonly headers: ((reply: FastifyReply, checked: CheckedRequest) => void) | undefined
   /** Records the event and the metrics, where there are any. */
   readonly record: ((checked: CheckedRequest, reply: FastifyReply) => void) | undefined
-  /** Counts the request in each limit that counts responses, when its response has such a status. */
+  /** Counts the request in each limit that counts responses, when its response has such a status, and keeps what it has reserved. */
   awaitResponse(checked: CheckedRequest, reply: FastifyReply): void
+  /** Keeps what a request has reserved. */
+  holdUnits(checked: CheckedRequest): void
   /** Warns that a hook is among those of a request twice. Not called where `reply.callNotFound()` runs hooks anew. */
   readonly warnOfTwice?: (() => void) | undefined
   /** Reports a refusal to the host. It must not throw. */
@@ -49,9 +51,14 @@ type DecidedRequest = RequestWithReply & {
   [WAITED]?: number
 }
 
+/** Returns the record of the limit that refused a request, else of the strictest one; null without a check. */
+export function keptRecord(request: DecidedRequest): CheckedRequest | null {
+  return request[DECISION] ?? null
+}
+
 /** Returns the decision of the limit that refused a request, else of the strictest one; null without a check. */
 export function keptDecision(request: DecidedRequest): RequestDecision | null {
-  return request[DECISION]?.described ?? null
+  return keptRecord(request)?.described ?? null
 }
 
 /**
@@ -137,7 +144,7 @@ function finish(
         dependencies.headers?.(reply, checked)
       }
       dependencies.record?.(checked, reply)
-      if (!isRefused && (limit.counts !== null || checked.applied)) dependencies.awaitResponse(checked, reply)
+      if (!isRefused && (limit.usesLater || checked.applied)) dependencies.awaitResponse(checked, reply)
     } catch (error) {
       dependencies.failed(error)
     }

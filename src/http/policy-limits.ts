@@ -3,10 +3,11 @@ import { defaultLimitName, overrideLimitName } from '../clients/counter.js'
 import { deriveOnce, inLimit, underRule } from '../clients/limit-client.js'
 import { remember } from '../ground/remember.js'
 import type { Algorithm } from '../limiter/algorithm.js'
-import { parseRate, type Rate, toPolicy } from '../limiter/rate.js'
+import { parseRate, type Rate, toPolicy, toReservingPolicy } from '../limiter/rate.js'
 import type { CountedStatuses } from '../rules/counted-statuses.js'
 import type { ActiveOverride } from '../rules/overrides/override-set.js'
 import type { Rule } from '../rules/rule.js'
+import { REQUESTS } from '../rules/unit.js'
 import type { CheckedRequest } from './checked-request.js'
 import {
   createDenial,
@@ -18,13 +19,14 @@ import {
   toAddressClient,
 } from './checked-request.js'
 import type { CodeCounters } from './code-counters.js'
+import { createReserve, type Reserve } from './cost.js'
 import { after, type RequestFunction, tolerate } from './host-function.js'
 import { createKindClient, type KeyOptions } from './kind-client.js'
 import { PathPrefixes, type RouterOptions } from './request-path.js'
 
 /** Creates a limit that denies the clients of a rule as an override does. */
 export function denialForRule({ client }: Rule, options: KeyOptions): Limit {
-  return createDenial('override', createKindClient(client, options))
+  return createDenial('override', createKindClient(client, options), true)
 }
 
 export type RateFunction = RequestFunction<string | null | undefined>
@@ -41,13 +43,13 @@ export function limitForRule(rule: Rule, options: KeyOptions, ban: LimitBan | nu
 }
 
 /** Creates the limit of an override. Each of its clients has a counter of its own, separate from all its others. */
-export function limitForOverride({ id, effect, client }: ActiveOverride, options: KeyOptions): Limit {
+export function limitForOverride({ id, effect, client, bannedAtMs }: ActiveOverride, options: KeyOptions): Limit {
   const limitName = overrideLimitName(id)
   const kind = client.kind === 'user' ? 'user' : 'ip'
   const toClient = createKindClient({ kind }, options, (counted) => inLimit(limitName, counted))
   const policy = typeof effect === 'object' ? effect : NOTHING
   const limit = { policy, block: true, ruleName: '', toClient }
-  return createLimit('override', limit, { isDenial: effect === 'deny' })
+  return createLimit('override', limit, { isDenial: effect === 'deny', isBan: bannedAtMs !== null })
 }
 
 /** Creates the limit of what an address may request in all. It refuses also where others only count. */
@@ -59,12 +61,15 @@ export function limitForCeiling(rate: Rate): Limit {
 export interface StaticLimitOptions {
   readonly rateLimits: Readonly<Record<string, string>>
   readonly defaultRate: string | RateFunction
-  /** The names of the default rate: its setting, and its policy in answers to clients. */
-  readonly setting: string
+  /** The names of the settings. */
+  readonly settings: { readonly rate: string; readonly reserve: string }
+  /** The name of the default rate's policy in answers to clients. */
   readonly policyName: string
   readonly algorithm: Algorithm
   readonly block: boolean
   readonly counts: CountedStatuses | null
+  readonly unit: string
+  readonly reserve: Reserve
   readonly toClient: ToClient
   /** Derives the client where a function answers the rate: a counter has the periods of one rate. */
   readonly deriveWithPeriods?: (periods: string) => ToClient
@@ -73,13 +78,27 @@ export interface StaticLimitOptions {
   readonly log: FastifyBaseLogger
 }
 
+type StaticLimit = (checked: CheckedRequest) => Limit | Promise<Limit>
+
 /** Creates the function that returns the static limit of a path: that of the longest prefix, else the default. */
-export function createStaticLimits(options: StaticLimitOptions) {
-  const { defaultRate, setting, policyName, algorithm, block, counts, toClient, counters } = options
+export function createStaticLimits(options: StaticLimitOptions): StaticLimit {
+  const { reserve } = options
+  const limitFor = createRateLimits(options)
+  if (typeof reserve === 'number') return limitFor
+  const reserveFor = createReserve(options.settings.reserve, reserve, options.log)
+  return (checked) =>
+    after(limitFor(checked), (limit) => after(reserveFor(checked.request), (reserve) => ({ ...limit, reserve })))
+}
+
+function createRateLimits(options: StaticLimitOptions): StaticLimit {
+  const { defaultRate, policyName, algorithm, block, counts, unit, reserve, toClient, counters } = options
+  const setting = options.settings.rate
   const { deriveWithPeriods = (periods) => countedApart(defaultLimitName(periods), toClient) } = options
 
   function toLimit(name: string, rate: Rate, toClient: ToClient): Limit {
-    return createLimit(name, { policy: toPolicy(algorithm, rate), block, ruleName: '', toClient }, { counts })
+    const policy = unit === REQUESTS ? toPolicy(algorithm, rate) : toReservingPolicy(algorithm, rate)
+    const reserved = typeof reserve === 'number' ? reserve : 0
+    return createLimit(name, { policy, block, ruleName: '', toClient }, { counts, unit, reserve: reserved })
   }
 
   const prefixes = new PathPrefixes(

@@ -16,8 +16,9 @@ const PROBLEM_TYPE = 'application/problem+json'
 /** The type of JSON as Fastify sends it. */
 const JSON_TYPE = 'application/json; charset=utf-8'
 const REFUSED_QUALITY = /;\s*q=0(?:\.0*)?\s*(?:;|$)/i
-/** The problem type that the draft of the RateLimit fields registers for an exhausted limit. */
+/** The problem types that the draft of the RateLimit fields registers for an exhausted limit, and for a banned client. */
 const QUOTA_EXCEEDED = 'https://iana.org/assignments/http-problem-types#quota-exceeded'
+const ABNORMAL_USAGE = 'https://iana.org/assignments/http-problem-types#abnormal-usage-detected'
 
 /** The error of a refused request. */
 export interface RefusalError extends FastifyError {
@@ -159,7 +160,9 @@ function hasErrorHandler({ server, routeOptions: { config } }: FastifyRequest): 
 function problem(error: ReturnType<typeof refusal>, checked: CheckedRequest): object {
   const { statusCode: status = 500, code, message: detail } = error
   const title = statusText(status)
-  if (!(error instanceof RateLimitExceededError)) return { type: 'about:blank', title, status, detail, code }
+  if (!(error instanceof RateLimitExceededError)) {
+    return { type: checked.limit.isBan ? ABNORMAL_USAGE : 'about:blank', title, status, detail, code }
+  }
   return { type: QUOTA_EXCEEDED, title, status, detail, code, 'violated-policies': violatedPolicies(checked) }
 }
 

@@ -3,6 +3,7 @@ import fp from 'fastify-plugin'
 import { warnAboutNode20 } from '../database/sqlite-driver.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import { createOutageLog } from '../ground/outage-log.js'
+import { ChargedUnits } from '../http/charged-units.js'
 import { createRequestAddresses, readPeers } from '../http/client-address.js'
 import { CodeCounters } from '../http/code-counters.js'
 import { validateRouter, warnOfScope, warnOfTrustedHops } from '../http/host-app.js'
@@ -129,6 +130,7 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
     limiter,
     responses,
     permits,
+    units: new ChargedUnits(limiter, () => Math.floor(clock.now())),
     current,
     events,
     counters,

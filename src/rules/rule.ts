@@ -19,7 +19,7 @@ import {
 import type { RefusalAnswer } from './refusal-answer.js'
 import { RULE_FIELDS, type RuleEntry } from './rule-fields.js'
 import { watchGroups } from './stored-groups.js'
-import { RESERVE, REQUESTS, UNIT } from './unit.js'
+import { REQUESTS, RESERVE, UNIT } from './unit.js'
 import { ENDS_AT, STARTS_AT, type Validity } from './validity.js'
 
 /** A rule as it would be written, or a row of the rule table. An absent field takes the default of its column. */

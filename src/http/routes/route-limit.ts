@@ -8,7 +8,7 @@ import { type Ask, createAsk } from '../ask.js'
 import { NOTHING_IN_FORCE, type ToClient } from '../checked-request.js'
 import { createAllowList } from '../client-address.js'
 import { type CodeCounters, requestRoute } from '../code-counters.js'
-import { type Cost, createCost } from '../cost.js'
+import { type Cost, createCost, type Reserve } from '../cost.js'
 import { decide } from '../decide.js'
 import { createHeaders, type HeaderVariant } from '../headers.js'
 import type { KeyFunction } from '../kind-client.js'
@@ -27,6 +27,13 @@ export interface RouteLimitOptions {
   readonly algorithm?: Algorithm | undefined
   /** `requests` unless given, or the statuses of the responses that count: `401,403`, `4xx,5xx`. */
   readonly counts?: string | undefined
+  /** What the rate counts: `requests` unless given, or what the app charges later, such as `tokens`. */
+  readonly unit?: string | undefined
+  /**
+   * How much of another unit than requests a request takes in advance: 0 to 2147483647, or a function of the request that
+   * returns it; may be async. 0 unless given: a request passes while anything is left.
+   */
+  readonly reserve?: Reserve | undefined
   /** `false` counts without refusing; `true` unless given. */
   readonly block?: boolean | undefined
   /** The part of the limit that a request uses, or a function of the request that returns it; 1 unless given. */
@@ -45,6 +52,8 @@ interface RouteLimit {
   readonly rate: string | RateFunction
   readonly algorithm: Algorithm
   readonly counts: CountedStatuses | null
+  readonly unit: string
+  readonly reserve: Reserve
   readonly block: boolean
   readonly cost: Cost
   readonly name: string
@@ -71,6 +80,7 @@ export type CommonDependencies = Pick<
   | 'releasePermits'
   | 'giveBack'
   | 'awaitResponse'
+  | 'holdUnits'
   | 'noteRefusal'
   | 'failed'
 >
@@ -99,7 +109,7 @@ export interface ExplainableLimit {
 
 /** Creates a hook for single routes: a limit with a counter per route, which rules do not change; it logs no event. */
 export function createRouteLimit(
-  { rate, algorithm, counts, block, cost, name, allowList, isShared, setting }: RouteLimit,
+  { rate, algorithm, counts, unit, reserve, block, cost, name, allowList, isShared, setting }: RouteLimit,
   { enabled, note, toClient, counters, router, log, variant, ...common }: RouteLimitDependencies,
 ): RouteLimitHook {
   if (isShared) counters.addSharedLimit(name)
@@ -109,10 +119,12 @@ export function createRouteLimit(
     rateLimits: {},
     // A function even for a fixed rate, so that the counter includes the period.
     defaultRate: typeof rate === 'string' ? () => rate : rate,
-    setting: `${setting}.rate`,
+    settings: { rate: `${setting}.rate`, reserve: `${setting}.reserve` },
     policyName: name || 'route',
     algorithm,
     counts,
+    unit,
+    reserve,
     block,
     toClient,
     deriveWithPeriods: (periods) =>

@@ -10,6 +10,7 @@ import { RouteCosts } from '../../http/routes/route-config.js'
 import type { CommonDependencies } from '../../http/routes/route-limit.js'
 import { createRuleChooser } from '../../http/rule-choice.js'
 import { timedCheck } from '../../operations/metrics/timed-check.js'
+import { REQUESTS } from '../../rules/unit.js'
 import type { Settings } from '../settings/resolve.js'
 import type { HookComponents } from './hook-components.js'
 import type { Limits } from './hook-limits.js'
@@ -18,7 +19,7 @@ import type { Records } from './records.js'
 
 /** Creates what all limits of the app have in common. */
 export function createChecks(components: HookComponents): CommonDependencies {
-  const { app, settings, addresses, limiter, permits, responses } = components
+  const { app, settings, addresses, limiter, permits, responses, units } = components
   const { check, checkLeased } = createTimedChecks(components)
   return {
     // Whole milliseconds, whatever the host's clock returns.
@@ -34,7 +35,11 @@ export function createChecks(components: HookComponents): CommonDependencies {
     takePermits: (checked, taken, leads) => permits.take(checked, taken, leads, check),
     releasePermits: ({ request }, taken) => permits.release(request, taken),
     giveBack: limiter.giveBack,
-    awaitResponse: (checked, reply) => responses.await(checked, reply),
+    awaitResponse(checked, reply) {
+      responses.await(checked, reply)
+      units.hold(checked)
+    },
+    holdUnits: (checked) => units.hold(checked),
     noteRefusal: createRefusalNotice(settings.onRefused, app.log),
     failed: (error) => app.log.error({ err: error }, 'Rate limit check failed: the request goes on without it'),
   }
@@ -60,7 +65,8 @@ export function createSkip({ settings, router }: HookComponents): (checked: Chec
 export function createCosts({ app, settings, router }: HookComponents, isSkipped: ReturnType<typeof createSkip>) {
   const { enabled, useDynamicRules, middleware } = settings
   // A rule may allow what neither the default rate nor a prefix does.
-  const rateFor = enabled && !useDynamicRules ? createRouteRate(middleware, router) : () => undefined
+  const isKnown = enabled && !useDynamicRules && middleware.unit === REQUESTS
+  const rateFor = isKnown ? createRouteRate(middleware, router) : () => undefined
   return new RouteCosts({ log: app.log, rateFor, skipsNothing: middleware.skipPaths.length === 0, isSkipped })
 }
 

@@ -1,4 +1,5 @@
 import type { FastifyInstance } from 'fastify'
+import type { ChargedUnits } from '../../http/charged-units.js'
 import type { RequestAddresses } from '../../http/client-address.js'
 import type { CodeCounters } from '../../http/code-counters.js'
 import type { RefusalBans } from '../../http/refusal-bans.js'
@@ -20,6 +21,7 @@ export interface HookComponents {
   readonly limiter: Limiter
   readonly responses: CountedResponses
   readonly permits: HeldPermits
+  readonly units: ChargedUnits
   readonly current: CurrentSnapshot
   readonly events: EventLog
   readonly counters: CodeCounters

@@ -50,7 +50,7 @@ function createStaticLimit(
   if (settings.enabled && typeof key === 'object') app.addHook('onReady', async () => warnings.noteKind(key))
   return createStaticLimits({
     ...middleware,
-    setting: 'middleware.defaultRate',
+    settings: { rate: 'middleware.defaultRate', reserve: 'middleware.reserve' },
     policyName: 'default',
     toClient: toClient(key, 'middleware.key'),
     counters,

@@ -16,14 +16,16 @@ import {
 } from '../../ground/setting.js'
 import { SECOND_MS } from '../../ground/time/clock.js'
 import { parseAddressList } from '../../http/client-address.js'
+import { type Cost, type Reserve, validateReserve } from '../../http/cost.js'
 import type { KeyFunction } from '../../http/kind-client.js'
 import { DEFAULT_RATE, type RateFunction } from '../../http/policy-limits.js'
 import { ALGORITHMS, type Algorithm } from '../../limiter/algorithm.js'
 import { parseRate, toPolicy } from '../../limiter/rate.js'
 import type { Store } from '../../limiter/stores/store.js'
-import { findCountsProblem } from '../../rules/contradictions.js'
+import { contradictionsInUnit, findCountsProblem } from '../../rules/contradictions.js'
 import { COUNTS, type CountedStatuses } from '../../rules/counted-statuses.js'
 import { validateAlgorithm } from '../../rules/field-values.js'
+import { parseUnit, REQUESTS } from '../../rules/unit.js'
 import type { MiddlewareOptions } from './options.js'
 
 const MIN_LEASE_MS = 100
@@ -75,6 +77,18 @@ export const MIDDLEWARE = {
     default: COUNTS.default,
     parse: (counts, called) => explain(called, counts, () => COUNTS.parse(counts)),
   },
+  unit: {
+    ...VALIDATORS.text,
+    allowed: 'requests, or a unit such as tokens',
+    default: REQUESTS,
+    parse: (unit, called) => explain(called, unit, () => parseUnit(unit)),
+  },
+  reserve: {
+    ...VALIDATORS.numberOrCallback,
+    allowed: 'an integer, or a function of the request',
+    default: 0,
+    parse: (reserve, called) => (typeof reserve === 'number' ? validateReserve(called, reserve) : reserve),
+  },
   block: { ...FLAG, default: true },
   ceiling: {
     ...VALIDATORS.text,
@@ -108,6 +122,7 @@ export function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: M
   for (const [prefix, rate] of Object.entries(rateLimits)) {
     validateWindows(`${called('rateLimits')}[${JSON.stringify(prefix)}]`, rate, algorithm)
   }
+  for (const rate of [defaultRate, ...Object.values(rateLimits)]) validateUnit(called, { ...middleware, rate, cost: 1 })
   validateCounts(called('counts'), merged.counts, algorithm, middleware.counts)
   if (leaseMs !== undefined) requireSettle(backend, called('lease'), merged.lease, 'leave lease out')
   if (algorithm === 'concurrency') requireSettle(backend, called('algorithm'), algorithm)
@@ -142,6 +157,31 @@ export function validateCounts(
 ): void {
   const problem = findCountsProblem(algorithm, counts)
   if (problem !== undefined) throw new InvalidSettingError(`Setting "${called}" is ${shown(value)}: ${problem}`)
+}
+
+/** @throws InvalidSettingError for what a limit of a unit cannot have */
+export function validateUnit(
+  called: (name: string) => string,
+  limit: {
+    readonly rate: string | RateFunction
+    readonly algorithm: Algorithm
+    readonly counts: CountedStatuses | null
+    readonly cost: Cost
+    readonly unit: string
+    readonly reserve: Reserve
+  },
+): void {
+  const { rate, cost, reserve } = limit
+  const problems = contradictionsInUnit({
+    ...limit,
+    rate: typeof rate === 'string' ? parseRate(rate) : undefined,
+    // A function is no number that the limit may have.
+    cost: typeof cost === 'number' ? cost : undefined,
+    reserve: typeof reserve === 'number' ? reserve : undefined,
+  })
+  for (const [name, problem] of Object.entries(problems)) {
+    throw new InvalidSettingError(`Setting "${called(name)}" ${problem}`)
+  }
 }
 
 function middlewareVariableFor(option: string): string {

@@ -1,6 +1,7 @@
 import type { PrivacySettingOptions } from '../../clients/privacy-settings.js'
 import type { RedisClient } from '../../database/redis-client.js'
 import type { Clock } from '../../ground/time/clock.js'
+import type { Reserve } from '../../http/cost.js'
 import type { HeaderVariant } from '../../http/headers.js'
 import type { KeyFunction } from '../../http/kind-client.js'
 import type { RefusalFunction, SkipFunction } from '../../http/on-request.js'
@@ -32,6 +33,13 @@ export interface MiddlewareOptions {
   key?: string | KeyFunction | undefined
   /** `requests` (the default), or the statuses of the responses that count: `401,403`, `4xx,5xx`. */
   counts?: string | undefined
+  /** What the rates count: `requests` (the default), or what the app charges later, such as `tokens`. */
+  unit?: string | undefined
+  /**
+   * How much of another unit than requests a request takes in advance: 0 to 2147483647, or a function of the request that
+   * returns it; may be async. 0 by default: a request passes while anything is left.
+   */
+  reserve?: Reserve | undefined
   /** `false` counts without refusing; `true` by default. */
   block?: boolean | undefined
   /**

@@ -11,7 +11,7 @@ import {
 import { validateCost, validateCostUnder } from '../../http/cost.js'
 import type { RouteLimitOptions } from '../../http/routes/route-limit.js'
 import { validateLimitName } from '../../rules/field-values.js'
-import { MIDDLEWARE, validateCounts, validateRate, validateWindows } from './middleware.js'
+import { MIDDLEWARE, validateCounts, validateRate, validateUnit, validateWindows } from './middleware.js'
 
 export const ROUTE_LIMIT = {
   rate: {
@@ -22,6 +22,8 @@ export const ROUTE_LIMIT = {
   key: MIDDLEWARE.key,
   algorithm: MIDDLEWARE.algorithm,
   counts: MIDDLEWARE.counts,
+  unit: MIDDLEWARE.unit,
+  reserve: MIDDLEWARE.reserve,
   block: MIDDLEWARE.block,
   cost: {
     ...VALIDATORS.numberOrCallback,
@@ -55,6 +57,7 @@ export function resolveRouteLimit(options: RouteLimitOptions, setting = 'limit')
   const limit = parseSettings(ROUTE_LIMIT, options, called)
   validateWindows(called('rate'), options.rate, limit.algorithm)
   validateCounts(called('counts'), options.counts, limit.algorithm, limit.counts)
+  validateUnit(called, { ...limit, rate: options.rate })
   if (typeof options.rate === 'string' && typeof limit.cost === 'number') {
     validateCostUnder(called('cost'), limit.cost, called('rate'), options.rate)
   }

@@ -1,0 +1,159 @@
+/** Limits in other units than requests: what requests have reserved, what they are charged for, and what they get back. */
+import type { FastifyRequest } from 'fastify'
+import type { LimitClient } from '../clients/limit-client.js'
+import { InvalidSettingError } from '../ground/errors.js'
+import { shown } from '../ground/setting.js'
+import type { Decision, Settlement } from '../limiter/algorithm.js'
+import type { Limiter } from '../limiter/limiter.js'
+import { toSettlement } from '../limiter/settlement.js'
+import { parseUnit, REQUESTS } from '../rules/unit.js'
+import { type AppliedLimit, type CheckedRequest, NOT_ASKED } from './checked-request.js'
+import { REPLY, type RequestWithReply } from './request-reply.js'
+import { atRequestEnd } from './response-events.js'
+
+/** What a request has used, by the names of units: `{ tokens: 1834 }`. */
+export type Charges = Readonly<Record<string, number>>
+
+/** How much is left of each charged unit; null where no limit of the request has it, or the store has not answered in time. */
+export type ChargesLeft = Readonly<Record<string, number | null>>
+
+/** A charge, for the sums of usage. */
+export interface UsedUnit {
+  readonly client: LimitClient
+  readonly unit: string
+  /** The policy; empty where no limit of the request has the unit. */
+  readonly policy: string
+  readonly amount: number
+  readonly atMs: number
+  /** Whether the request has used nothing of the unit before. */
+  readonly isFirst: boolean
+}
+
+/** A limit in a unit that a request met. */
+interface Reservation extends Pick<AppliedLimit, 'limit' | 'client' | 'check' | 'decision'> {
+  /** The time of the check. */
+  readonly nowMs: number
+  /** What it holds of the limit in advance. */
+  reserved: number
+  charged: number
+}
+
+interface RequestUse {
+  readonly reservations: Reservation[]
+  /** The client, for units of which the request has no limit. */
+  readonly client: LimitClient
+  /** The units that were charged. */
+  readonly charged: Set<string>
+  hasEnded: boolean
+}
+
+export class ChargedUnits {
+  readonly #limiter: Pick<Limiter, 'charge' | 'giveBack'>
+  readonly #now: () => number
+  readonly #noteUse: (use: UsedUnit) => void
+  readonly #uses = new WeakMap<FastifyRequest, RequestUse>()
+
+  /** @param noteUse receives every charge; it must not throw */
+  constructor(
+    limiter: Pick<Limiter, 'charge' | 'giveBack'>,
+    now: () => number,
+    noteUse: (use: UsedUnit) => void = () => undefined,
+  ) {
+    this.#limiter = limiter
+    this.#now = now
+    this.#noteUse = noteUse
+  }
+
+  /** Keeps what the limits of a request have reserved, until it is charged for what it has used, or has ended. */
+  hold(checked: CheckedRequest): void {
+    const { applied = [checked], nowMs } = checked
+    const ofUnits = applied.filter(({ limit }) => limit.unit !== REQUESTS)
+    if (ofUnits.length === 0) return
+    const use = this.#useOf(checked)
+    for (const { limit, client, check, decision } of ofUnits) {
+      const isTaken = decision !== NOT_ASKED && decision.allowed && !decision.unavailable
+      use.reservations.push({ limit, client, check, decision, nowMs, reserved: isTaken ? check.cost : 0, charged: 0 })
+    }
+  }
+
+  /**
+   * Adds to what a request has used.
+   *
+   * @param unmet the check of a request that met no limit of a unit
+   * @throws InvalidSettingError for what is not a unit or not a whole number; then nothing is charged
+   */
+  async charge(unmet: CheckedRequest, charges: Charges): Promise<ChargesLeft> {
+    const amounts = Object.entries(charges).map(([unit, amount]) => validateCharge(unit, amount))
+    const use = this.#useOf(unmet)
+    const left = await Promise.all(
+      amounts.map(async ([unit, amount]) => [unit, await this.#chargeUnit(use, unit, amount)] as const),
+    )
+    return Object.fromEntries(left)
+  }
+
+  #useOf({ request, client }: CheckedRequest): RequestUse {
+    const known = this.#uses.get(request)
+    if (known !== undefined) return known
+    const use: RequestUse = { reservations: [], client, charged: new Set(), hasEnded: false }
+    this.#uses.set(request, use)
+    const { [REPLY]: reply }: RequestWithReply = request
+    atRequestEnd(request, reply ?? undefined, () => {
+      use.hasEnded = true
+      this.#giveBackUnused(use.reservations)
+    })
+    return use
+  }
+
+  async #chargeUnit(use: RequestUse, unit: string, amount: number): Promise<number | null> {
+    const nowMs = this.#now()
+    const met = use.reservations.filter(({ limit }) => limit.unit === unit)
+    this.#noteUses(use, unit, amount, met, nowMs)
+    const answers = met.map((reservation) => this.#chargeOne(reservation, amount, nowMs))
+    if (use.hasEnded) this.#giveBackUnused(met)
+    return leastLeft(await Promise.all(answers))
+  }
+
+  /** Charges what exceeds the reservation. */
+  #chargeOne(reservation: Reservation, amount: number, nowMs: number): ReturnType<Limiter['charge']> {
+    const { check, reserved, charged } = reservation
+    reservation.charged += amount
+    const cost = Math.min(amount, Math.max(0, charged + amount - reserved))
+    return this.#limiter.charge({ ...check, cost }, nowMs)
+  }
+
+  /** Each client is told of a charge once, whatever the number of limits that count it. */
+  #noteUses(use: RequestUse, unit: string, amount: number, met: readonly Reservation[], atMs: number): void {
+    const isFirst = !use.charged.has(unit)
+    use.charged.add(unit)
+    const told = new Set<string>()
+    const counted = met.map(({ limit, client }) => ({ client, policy: limit.policyName }))
+    for (const { client, policy } of counted.length > 0 ? counted : [{ client: use.client, policy: '' }]) {
+      if (told.has(client.logged.text)) continue
+      told.add(client.logged.text)
+      this.#noteUse({ client, unit, policy, amount, atMs, isFirst })
+    }
+  }
+
+  /** Gives back what was reserved and not charged. What was never charged keeps its reservation. */
+  #giveBackUnused(reservations: readonly Reservation[]): void {
+    const settlements = reservations.flatMap((reservation): Settlement[] => {
+      const { check, decision, nowMs, reserved, charged } = reservation
+      if (charged === 0 || charged >= reserved) return []
+      reservation.reserved = charged
+      return [toSettlement({ ...check, cost: reserved - charged }, decision, nowMs)]
+    })
+    if (settlements.length > 0) this.#limiter.giveBack(settlements, this.#now())
+  }
+}
+
+function leastLeft(decisions: readonly (Decision | undefined)[]): number | null {
+  const left = decisions.flatMap((decision) => decision?.remaining ?? [])
+  return left.length === 0 || left.length < decisions.length ? null : Math.min(...left)
+}
+
+function validateCharge(unit: string, amount: unknown): readonly [string, number] {
+  if (typeof amount !== 'number' || !Number.isSafeInteger(amount) || amount < 0) {
+    throw new InvalidSettingError(`The charge of ${shown(unit)} is ${shown(amount)}: give a whole number from 0 on`)
+  }
+  return [parseUnit(unit), amount]
+}
