@@ -3,11 +3,12 @@ import type { FastifyRequest } from 'fastify'
 import type { LimitClient } from '../clients/limit-client.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import { shown } from '../ground/setting.js'
+import { parseUnit, REQUESTS } from '../ground/unit.js'
 import type { Decision, Settlement } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
 import { toSettlement } from '../limiter/settlement.js'
-import { parseUnit, REQUESTS } from '../rules/unit.js'
-import { type AppliedLimit, type CheckedRequest, NOT_ASKED } from './checked-request.js'
+import type { UsageLog } from '../log/usage/usage-log.js'
+import { type AppliedLimit, type CheckedRequest, type Limit, NOT_ASKED } from './checked-request.js'
 import { REPLY, type RequestWithReply } from './request-reply.js'
 import { atRequestEnd } from './response-events.js'
 
@@ -17,16 +18,10 @@ export type Charges = Readonly<Record<string, number>>
 /** How much is left of each charged unit; null where no limit of the request has it, or the store has not answered in time. */
 export type ChargesLeft = Readonly<Record<string, number | null>>
 
-/** A charge, for the sums of usage. */
-export interface UsedUnit {
+/** By whom and under which limit a unit is used. */
+export interface UsedBy {
   readonly client: LimitClient
-  readonly unit: string
-  /** The policy; empty where no limit of the request has the unit. */
-  readonly policy: string
-  readonly amount: number
-  readonly atMs: number
-  /** Whether the request has used nothing of the unit before. */
-  readonly isFirst: boolean
+  readonly limit: Pick<Limit, 'policyName'>
 }
 
 /** A limit in a unit that a request met. */
@@ -40,28 +35,26 @@ interface Reservation extends Pick<AppliedLimit, 'limit' | 'client' | 'check' | 
 
 interface RequestUse {
   readonly reservations: Reservation[]
-  /** The client, for units of which the request has no limit. */
-  readonly client: LimitClient
-  /** The units that were charged. */
-  readonly charged: Set<string>
+  /** The units that were charged, and when that was last. */
+  readonly chargedMs: Map<string, number>
   hasEnded: boolean
 }
 
 export class ChargedUnits {
   readonly #limiter: Pick<Limiter, 'charge' | 'giveBack'>
   readonly #now: () => number
-  readonly #noteUse: (use: UsedUnit) => void
+  readonly #usage: Pick<UsageLog, 'record'> | undefined
   readonly #uses = new WeakMap<FastifyRequest, RequestUse>()
 
-  /** @param noteUse receives every charge; it must not throw */
+  /** @param usage undefined where none is kept */
   constructor(
     limiter: Pick<Limiter, 'charge' | 'giveBack'>,
     now: () => number,
-    noteUse: (use: UsedUnit) => void = () => undefined,
+    usage: Pick<UsageLog, 'record'> | undefined,
   ) {
     this.#limiter = limiter
     this.#now = now
-    this.#noteUse = noteUse
+    this.#usage = usage
   }
 
   /** Keeps what the limits of a request have reserved, until it is charged for what it has used, or has ended. */
@@ -69,32 +62,32 @@ export class ChargedUnits {
     const { applied = [checked], nowMs } = checked
     const ofUnits = applied.filter(({ limit }) => limit.unit !== REQUESTS)
     if (ofUnits.length === 0) return
-    const use = this.#useOf(checked)
+    const { reservations } = this.#useOf(checked.request)
     for (const { limit, client, check, decision } of ofUnits) {
       const isTaken = decision !== NOT_ASKED && decision.allowed && !decision.unavailable
-      use.reservations.push({ limit, client, check, decision, nowMs, reserved: isTaken ? check.cost : 0, charged: 0 })
+      reservations.push({ limit, client, check, decision, nowMs, reserved: isTaken ? check.cost : 0, charged: 0 })
     }
   }
 
   /**
    * Adds to what a request has used.
    *
-   * @param unmet the check of a request that met no limit of a unit
+   * @param decided for whom units are used that no limit of the request counts
    * @throws InvalidSettingError for what is not a unit or not a whole number; then nothing is charged
    */
-  async charge(unmet: CheckedRequest, charges: Charges): Promise<ChargesLeft> {
+  async charge(request: FastifyRequest, charges: Charges, decided: UsedBy): Promise<ChargesLeft> {
     const amounts = Object.entries(charges).map(([unit, amount]) => validateCharge(unit, amount))
-    const use = this.#useOf(unmet)
+    const use = this.#useOf(request)
     const left = await Promise.all(
-      amounts.map(async ([unit, amount]) => [unit, await this.#chargeUnit(use, unit, amount)] as const),
+      amounts.map(async ([unit, amount]) => [unit, await this.#chargeUnit(use, unit, amount, decided)] as const),
     )
     return Object.fromEntries(left)
   }
 
-  #useOf({ request, client }: CheckedRequest): RequestUse {
+  #useOf(request: FastifyRequest): RequestUse {
     const known = this.#uses.get(request)
     if (known !== undefined) return known
-    const use: RequestUse = { reservations: [], client, charged: new Set(), hasEnded: false }
+    const use: RequestUse = { reservations: [], chargedMs: new Map(), hasEnded: false }
     this.#uses.set(request, use)
     const { [REPLY]: reply }: RequestWithReply = request
     atRequestEnd(request, reply ?? undefined, () => {
@@ -104,10 +97,15 @@ export class ChargedUnits {
     return use
   }
 
-  async #chargeUnit(use: RequestUse, unit: string, amount: number): Promise<number | null> {
+  async #chargeUnit(use: RequestUse, unit: string, amount: number, decided: UsedBy): Promise<number | null> {
     const nowMs = this.#now()
     const met = use.reservations.filter(({ limit }) => limit.unit === unit)
-    this.#noteUses(use, unit, amount, met, nowMs)
+    const previousMs = use.chargedMs.get(unit)
+    use.chargedMs.set(unit, nowMs)
+    // A client's usage has each charge once, however many limits count it.
+    for (const [client, policy] of policiesByClient(met, decided)) {
+      this.#usage?.record({ client, unit, policy, amount, atMs: nowMs, previousMs })
+    }
     const answers = met.map((reservation) => this.#chargeOne(reservation, amount, nowMs))
     if (use.hasEnded) this.#giveBackUnused(met)
     return leastLeft(await Promise.all(answers))
@@ -121,19 +119,6 @@ export class ChargedUnits {
     return this.#limiter.charge({ ...check, cost }, nowMs)
   }
 
-  /** Each client is told of a charge once, whatever the number of limits that count it. */
-  #noteUses(use: RequestUse, unit: string, amount: number, met: readonly Reservation[], atMs: number): void {
-    const isFirst = !use.charged.has(unit)
-    use.charged.add(unit)
-    const told = new Set<string>()
-    const counted = met.map(({ limit, client }) => ({ client, policy: limit.policyName }))
-    for (const { client, policy } of counted.length > 0 ? counted : [{ client: use.client, policy: '' }]) {
-      if (told.has(client.logged.text)) continue
-      told.add(client.logged.text)
-      this.#noteUse({ client, unit, policy, amount, atMs, isFirst })
-    }
-  }
-
   /** Gives back what was reserved and not charged. What was never charged keeps its reservation. */
   #giveBackUnused(reservations: readonly Reservation[]): void {
     const settlements = reservations.flatMap((reservation): Settlement[] => {
@@ -144,6 +129,12 @@ export class ChargedUnits {
     })
     if (settlements.length > 0) this.#limiter.giveBack(settlements, this.#now())
   }
+}
+
+/** Returns the clients of limits, each with the first of its policies. */
+function policiesByClient(met: readonly UsedBy[], decided: UsedBy): ReadonlyMap<string, string> {
+  const used = met.length === 0 ? [decided] : met
+  return new Map(used.toReversed().map(({ client, limit }) => [client.logged.text, limit.policyName]))
 }
 
 function leastLeft(decisions: readonly (Decision | undefined)[]): number | null {

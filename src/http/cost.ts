@@ -2,8 +2,9 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../ground/errors.js'
 import { shown } from '../ground/setting.js'
+import { REQUESTS } from '../ground/unit.js'
 import { highestCost, parseRate } from '../limiter/rate.js'
-import { MAX_RESERVE, REQUESTS } from '../rules/unit.js'
+import { MAX_RESERVE } from '../rules/unit.js'
 import type { Limit } from './checked-request.js'
 import { after, isThenable, type RequestFunction, tolerate } from './host-function.js'
 

@@ -2,12 +2,12 @@ import type { FastifyBaseLogger } from 'fastify'
 import { defaultLimitName, overrideLimitName } from '../clients/counter.js'
 import { deriveOnce, inLimit, underRule } from '../clients/limit-client.js'
 import { remember } from '../ground/remember.js'
+import { REQUESTS } from '../ground/unit.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import { parseRate, type Rate, toPolicy, toReservingPolicy } from '../limiter/rate.js'
 import type { CountedStatuses } from '../rules/counted-statuses.js'
 import type { ActiveOverride } from '../rules/overrides/override-set.js'
 import type { Rule } from '../rules/rule.js'
-import { REQUESTS } from '../rules/unit.js'
 import type { CheckedRequest } from './checked-request.js'
 import {
   createDenial,

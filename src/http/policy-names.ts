@@ -1,8 +1,8 @@
 /** The names of limits and their windows, as answers to clients spell them. */
 
 import { SECOND_MS } from '../ground/time/clock.js'
+import { REQUESTS } from '../ground/unit.js'
 import { isRate, type NamedWindow, type Policy } from '../limiter/algorithm.js'
-import { REQUESTS } from '../rules/unit.js'
 
 /** Returns a limit's name for the draft's fields: a String of RFC 9651, which has printable ASCII only. */
 export function quotedName(name: string): string {

@@ -8,6 +8,7 @@ import { InvalidSettingError } from '../ground/errors.js'
 import type { OutageLog } from '../ground/outage-log.js'
 import { createdByFirstCall } from '../ground/remember.js'
 import type { RequestAddresses } from '../http/client-address.js'
+import type { Charges, ChargesLeft } from '../http/charged-units.js'
 import type { CodeCounters } from '../http/code-counters.js'
 import { keptDecision } from '../http/on-request.js'
 import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
@@ -66,6 +67,7 @@ export function createDecoration(decorated: Decorated): SmartRateLimit {
     limit: hook.routeLimit,
     decisionOf: keptDecision,
     ...hook.ask,
+    charge: settings.enabled ? hook.charge : async (_request, charges) => uncharged(charges),
     explain: hook.explain,
     async reset(key) {
       const counted = privacy === undefined ? key : privacy.toCounted(key)
@@ -78,6 +80,11 @@ export function createDecoration(decorated: Decorated): SmartRateLimit {
       await limiter.reset([key, ...counters.countersFor(counted, allRules(inForce), inForce.overrides)])
     },
   }
+}
+
+/** Returns what is left of units where nothing is counted. */
+function uncharged(charges: Charges): ChargesLeft {
+  return Object.fromEntries(Object.keys(charges).map((unit) => [unit, null]))
 }
 
 /** Creates the operations on rules. Few servers use them; the first use of each loads what it needs. */

@@ -1,4 +1,5 @@
 import type { Ask } from '../http/ask.js'
+import type { Charges, ChargesLeft } from '../http/charged-units.js'
 import type { ExplainOptions, Explanation } from '../http/explain/explain.js'
 import type { RequestDecision } from '../http/request-decision.js'
 import type { AnyRequest } from '../http/request-reply.js'
@@ -98,6 +99,18 @@ export interface SmartRateLimit {
    * and `retryAfterMs` are the answer it would get.
    */
   peek: Ask['peek']
+  /**
+   * Charges a request for what it has used, such as `{ tokens: 1834 }`: in every limit of the unit that it met, and in the
+   * usage of its client. It may be called any number of times, also while the response is streamed and after it. What exceeds
+   * the reservation is taken at once; what was reserved and not charged is given back when the response ends. Without a
+   * charge the request keeps its reservation.
+   *
+   * @param charges whole numbers from 0 on, by unit
+   * @returns when it is in the store: how much is left, the least of all limits of the unit; null without a limit, and where
+   * the store does not answer within `storeTimeoutMs`. The charge is counted when it answers again
+   * @throws InvalidSettingError for a name that is not a unit, or an amount that is not a whole number; then nothing is charged
+   */
+  charge(request: AnyRequest, charges: Charges): Promise<ChargesLeft>
   /**
    * Explains which limits a request would meet, in the order of deciding, and why the others do not decide, with what
    * the client has used. Nothing is sent or charged, and no hook of the app runs. Limits that are hooks of a scope, and

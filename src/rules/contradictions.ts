@@ -1,9 +1,9 @@
 import type { ClientKind } from '../clients/client-kind.js'
 import type { FieldErrors } from '../ground/errors.js'
+import { REQUESTS } from '../ground/unit.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import { findRateProblem, highestCost, type Rate } from '../limiter/rate.js'
 import type { CountedStatuses } from './counted-statuses.js'
-import { REQUESTS } from './unit.js'
 
 /** The valid fields of a rule that depend on each other; undefined where a field is wrong or absent. */
 interface RelatedFields {

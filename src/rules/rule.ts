@@ -1,5 +1,6 @@
 import type { ClientKind } from '../clients/client-kind.js'
 import { type FieldErrors, RuleValidationError } from '../ground/errors.js'
+import { REQUESTS } from '../ground/unit.js'
 import type { Policy } from '../limiter/algorithm.js'
 import { toPolicy, toReservingPolicy } from '../limiter/rate.js'
 import { BAN_AFTER, BAN_FOR, type RuleBan, toBan } from './ban.js'
@@ -19,7 +20,7 @@ import {
 import type { RefusalAnswer } from './refusal-answer.js'
 import { RULE_FIELDS, type RuleEntry } from './rule-fields.js'
 import { watchGroups } from './stored-groups.js'
-import { REQUESTS, RESERVE, UNIT } from './unit.js'
+import { RESERVE, UNIT } from './unit.js'
 import { ENDS_AT, STARTS_AT, type Validity } from './validity.js'
 
 /** A rule as it would be written, or a row of the rule table. An absent field takes the default of its column. */

@@ -1,23 +1,11 @@
 /** What a limit counts: requests, or what they turn out to have used, such as tokens or bytes. */
 
-import { asText } from '../ground/storable.js'
+import { UNIT as NAME, parseUnit, REQUESTS } from '../ground/unit.js'
 import type { Field } from './description.js'
 import { integerWithin } from './field-values.js'
 
-/** The unit of limits that count requests. */
-export const REQUESTS = 'requests'
 export const MAX_RESERVE = 2_147_483_647
 const MAX_LENGTH = 30
-const NAME = /^[a-z][a-z0-9_-]{0,29}$/
-
-/** @throws Error for a text that cannot be a unit */
-export function parseUnit(value: unknown): string {
-  const unit = asText(value)
-  if (NAME.test(unit)) return unit
-  throw new Error(
-    `${JSON.stringify(unit)} is not a valid unit: give at most ${MAX_LENGTH} of a-z, 0-9, - and _, beginning with a letter, such as tokens`,
-  )
-}
 
 /** Returns a unit that is allowed, with most letters of one that is not. */
 function spellUnit(typed: string): string | undefined {

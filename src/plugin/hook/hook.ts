@@ -1,8 +1,9 @@
-import type { FastifyInstance, FastifyReply, HookHandlerDoneFunction, RouteOptions } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
 import { createdByFirstCall, madeOnce } from '../../ground/remember.js'
 import { createAsk } from '../../http/ask.js'
+import type { Charges, ChargesLeft } from '../../http/charged-units.js'
 import { listCodeLimits } from '../../http/code-limits.js'
-import { createOnRequest } from '../../http/on-request.js'
+import { createOnRequest, keptRecord } from '../../http/on-request.js'
 import { notePreflights } from '../../http/preflight.js'
 import { noteErrorHandler } from '../../http/refusal.js'
 import { REPLY, type RequestWithReply } from '../../http/request-reply.js'
@@ -17,9 +18,12 @@ import { createRouteLimits } from './route-limits.js'
 
 export type Hook = ReturnType<typeof createHook>
 
+/** What requests are used under that no limit has checked. */
+const UNLIMITED = { policyName: '' }
+
 /** Creates the functions of the hot path, so that it reads no option. */
 export function createHook(components: HookComponents) {
-  const { settings, counters } = components
+  const { settings, counters, addresses, units } = components
   const keys = createKeys(components)
   const limits = createLimits(components, keys)
   const checks = createChecks(components)
@@ -52,6 +56,14 @@ export function createHook(components: HookComponents) {
       done()
     },
     ask: createAsk(decision, isSkipped, () => 1),
+    /** Charges a request for what it has used. */
+    charge(request: FastifyRequest, charges: Charges): Promise<ChargesLeft> {
+      const { loggedClient: client, limit } = keptRecord(request) ?? {
+        loggedClient: addresses.client(request).client,
+        limit: UNLIMITED,
+      }
+      return units.charge(request, charges, { client, limit })
+    },
     explain: createdByFirstCall(async () => {
       const { createAppExplain } = await import('./explain.js')
       return createAppExplain(components, decision, routes, isSkipped)

@@ -15,6 +15,7 @@ import {
   withoutUndefined,
 } from '../../ground/setting.js'
 import { SECOND_MS } from '../../ground/time/clock.js'
+import { parseUnit, REQUESTS } from '../../ground/unit.js'
 import { parseAddressList } from '../../http/client-address.js'
 import { type Cost, type Reserve, validateReserve } from '../../http/cost.js'
 import type { KeyFunction } from '../../http/kind-client.js'
@@ -25,7 +26,6 @@ import type { Store } from '../../limiter/stores/store.js'
 import { contradictionsInUnit, findCountsProblem } from '../../rules/contradictions.js'
 import { COUNTS, type CountedStatuses } from '../../rules/counted-statuses.js'
 import { validateAlgorithm } from '../../rules/field-values.js'
-import { parseUnit, REQUESTS } from '../../rules/unit.js'
 import type { MiddlewareOptions } from './options.js'
 
 const MIN_LEASE_MS = 100
