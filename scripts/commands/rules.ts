@@ -94,6 +94,8 @@ function ruleLine(rule: RuleEntry): string {
     rate,
     counts,
     cost,
+    unit,
+    reserve,
     banAfter,
     banFor,
     pathPattern,
@@ -105,6 +107,7 @@ function ruleLine(rule: RuleEntry): string {
   } = rule
   const counted = counts === 'requests' ? [] : [`counts ${counts}`]
   const costs = cost === 1 ? [] : [`cost ${cost}`]
+  const units = unit === 'requests' ? [] : [`unit ${unit}`, `reserves ${reserve}`]
   const bans = banAfter === 0 ? [] : [`bans for ${banFor} after ${banAfter}`]
   const groups = group === '' ? [] : [`group ${shown(group)}`]
   const methods = method === 'ALL' ? [] : [method]
@@ -118,6 +121,7 @@ function ruleLine(rule: RuleEntry): string {
     rate,
     ...counted,
     ...costs,
+    ...units,
     ...bans,
     ...methods,
     pathPattern,

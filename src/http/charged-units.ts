@@ -4,7 +4,7 @@ import type { LimitClient } from '../clients/limit-client.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import { shown } from '../ground/setting.js'
 import { parseUnit, REQUESTS } from '../ground/unit.js'
-import type { Decision, Settlement } from '../limiter/algorithm.js'
+import type { Check, Decision, Settlement } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
 import { toSettlement } from '../limiter/settlement.js'
 import type { UsageLog } from '../log/usage/usage-log.js'
@@ -106,17 +106,9 @@ export class ChargedUnits {
     for (const [client, policy] of policiesByClient(met, decided)) {
       this.#usage?.record({ client, unit, policy, amount, atMs: nowMs, previousMs })
     }
-    const answers = met.map((reservation) => this.#chargeOne(reservation, amount, nowMs))
+    const charges = met.map((reservation) => toExcess(reservation, amount))
     if (use.hasEnded) this.#giveBackUnused(met)
-    return leastLeft(await Promise.all(answers))
-  }
-
-  /** Charges what exceeds the reservation. */
-  #chargeOne(reservation: Reservation, amount: number, nowMs: number): ReturnType<Limiter['charge']> {
-    const { check, reserved, charged } = reservation
-    reservation.charged += amount
-    const cost = Math.min(amount, Math.max(0, charged + amount - reserved))
-    return this.#limiter.charge({ ...check, cost }, nowMs)
+    return leastLeft(await Promise.all(charges.map((check) => this.#limiter.charge(check, nowMs))))
   }
 
   /** Gives back what was reserved and not charged. What was never charged keeps its reservation. */
@@ -129,6 +121,13 @@ export class ChargedUnits {
     })
     if (settlements.length > 0) this.#limiter.giveBack(settlements, this.#now())
   }
+}
+
+/** Adds to what is charged of a reservation, and returns the check of what exceeds it. */
+function toExcess(reservation: Reservation, amount: number): Check {
+  const { check, reserved, charged } = reservation
+  reservation.charged += amount
+  return { ...check, cost: Math.min(amount, Math.max(0, charged + amount - reserved)) }
 }
 
 /** Returns the clients of limits, each with the first of its policies. */

@@ -48,6 +48,8 @@ forEachDatabase((provider, open) => {
           algorithm: 'fixed_window',
           counts: 'requests',
           cost: 1,
+          unit: 'requests',
+          reserve: 0,
           block: true,
           refusalStatus: 429,
           refusalMessage: '',
@@ -77,6 +79,8 @@ forEachDatabase((provider, open) => {
         const edits = [
           ['counts', `'401,5xx'`, '401,5xx'],
           ['cost', '3', 3],
+          ['unit', `'tokens'`, 'tokens'],
+          ['reserve', '2', 2],
           ['refusal_status', '503', 503],
           ['refusal_message', `'wait {seconds}'`, 'wait {seconds}'],
           ['ban_after', '3', 3],
@@ -91,6 +95,8 @@ forEachDatabase((provider, open) => {
         const fields = [
           'counts',
           'cost',
+          'unit',
+          'reserve',
           'refusalStatus',
           'refusalMessage',
           'banAfter',

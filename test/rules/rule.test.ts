@@ -14,6 +14,8 @@ const ROW = {
   algorithm: 'fixed_window',
   counts: '401,5xx',
   cost: 2,
+  unit: 'requests',
+  reserve: 0,
   block: false,
   refusalStatus: 503,
   refusalMessage: 'wait',
@@ -86,6 +88,14 @@ const WRONG: readonly (readonly [field: string, value: unknown, message: RegExp]
   ['cost', '2', /integer/],
   ['cost', null, /integer/],
   ['cost', 11, /^is 11, more than the rate ever allows: give at most 10, or a rate with a higher count$/],
+  ['unit', 'Tokens', /^"Tokens" is not a valid unit: give at most 30 of a-z 0-9 - _, beginning with a letter, such as tokens$/],
+  ['unit', '', /not a valid unit/],
+  ['unit', '7tokens', /not a valid unit/],
+  ['unit', 't'.repeat(31), /not a valid unit/],
+  ['unit', 7, /must be a text/],
+  ['reserve', -1, /^must be an integer between 0 and 2147483647$/],
+  ['reserve', 2_147_483_648, /between 0 and 2147483647/],
+  ['reserve', 1, /^is 1, but requests are not charged later: give a cost, or another unit than requests$/],
   ['startsAt', 'tomorrow', /^"tomorrow" is not a valid moment: give a Date, a text such as/],
   ['startsAt', 0, /is not a valid moment/],
   ['endsAt', '2030-02-31T00:00:00Z', /is not a valid moment/],
@@ -167,6 +177,23 @@ describe('a rule', () => {
     assert.deepEqual(parseMethods('all'), ['ALL'])
   })
 
+  test('of another unit has a reserve that its rate allows, and neither cost, counted responses nor requests in progress', () => {
+    const tokens = { ...VALID, unit: 'tokens' }
+    assert.deepEqual(errorsOf({ ...tokens, reserve: 10 }), {})
+    assert.deepEqual(errorsOf({ ...tokens, rate: '20/s, 5/m', reserve: 6 }), {
+      reserve: 'is 6, more than the rate ever allows: give at most 5, or a rate with a higher count',
+    })
+    assert.deepEqual(errorsOf({ ...tokens, cost: 2 }), {
+      cost: 'is 2, but a limit of tokens takes the reserve of a request: give a reserve, and the cost 1',
+    })
+    assert.deepEqual(errorsOf({ ...tokens, counts: '5xx' }), {
+      counts: 'counts responses, not tokens: give requests, or the unit requests',
+    })
+    assert.deepEqual(errorsOf({ ...tokens, algorithm: 'concurrency' }), {
+      algorithm: 'counts requests in progress, not tokens: give another algorithm, or the unit requests',
+    })
+  })
+
   test('may cost what its rate allows, and anything where that is nothing', () => {
     assert.deepEqual(errorsOf({ ...VALID, cost: 10 }), {})
     assert.deepEqual(errorsOf({ ...VALID, rate: '0/m', cost: 1_000_000 }), {})
@@ -224,6 +251,8 @@ describe('a rule', () => {
       client: { kind: 'header', name: 'x-api-key' },
       counts: { statuses: [401], classes: [5] },
       cost: 2,
+      unit: 'requests',
+      reserve: 0,
       block: false,
       refusal: { statusCode: 503, message: 'wait' },
       ban: null,

@@ -88,6 +88,8 @@ forEachDatabase((provider, open) => {
           algorithm: 'fixed_window',
           counts: 'requests',
           cost: 1,
+          unit: 'requests',
+          reserve: 0,
           block: true,
           refusalStatus: 429,
           refusalMessage: '',

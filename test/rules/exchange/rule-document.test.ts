@@ -48,6 +48,8 @@ describe('the document of an export', () => {
         algorithm: 'fixed_window',
         counts: 'requests',
         cost: 1,
+        unit: 'requests',
+        reserve: 0,
         block: true,
         refusalStatus: 429,
         refusalMessage: '',
