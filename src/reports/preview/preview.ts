@@ -4,6 +4,7 @@ import type { Query } from '../../database/dialect.js'
 import { type FieldErrors, InvalidSettingError, RuleValidationError } from '../../ground/errors.js'
 import { type Clock, HOUR_MS } from '../../ground/time/clock.js'
 import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
+import { REQUESTS } from '../../ground/unit.js'
 import { isRate, type Policy } from '../../limiter/algorithm.js'
 import { windowStartMs } from '../../limiter/period.js'
 import { defaultsFor, type Values } from '../../rules/description.js'
@@ -130,9 +131,8 @@ async function replayLog({ database, requestPath, newCounter }: PreviewDependenc
   const { dialect } = database
   const { overrides, fromMs, untilMs } = run
   const findings = { hasTextualUsers: false }
-  const { client, counts, policy } = run.rule
-  const unknown = counts === null ? (isRate(policy) ? undefined : withoutProgress) : withoutStatus
-  const toClient = unknown ?? createClientReader(client, run.noIdIsAnonymous, findings)
+  const { client } = run.rule
+  const toClient = unknownUse(run.rule) ?? createClientReader(client, run.noIdIsAnonymous, findings)
   const replayed = new Replay({
     ...run,
     requestPath,
@@ -153,14 +153,11 @@ async function replayLog({ database, requestPath, newCounter }: PreviewDependenc
   return { replayed, hasTextualUsers: findings.hasTextualUsers }
 }
 
-/** Tells no client, since a rule that counts responses may have counted none of its requests. */
-function withoutStatus(): Recovered {
-  return { reason: 'status_not_logged' }
-}
-
-/** Tells no client, since a rule that counts requests in progress may have refused any of them. */
-function withoutProgress(): Recovered {
-  return { reason: 'progress_not_logged' }
+/** Returns what tells no client where the log does not have what a request used; undefined where it has. */
+function unknownUse({ counts, policy, unit }: Rule): (() => Recovered) | undefined {
+  if (counts !== null) return () => ({ reason: 'status_not_logged' })
+  if (!isRate(policy)) return () => ({ reason: 'progress_not_logged' })
+  return unit === REQUESTS ? undefined : () => ({ reason: 'amount_not_logged' })
 }
 
 /**

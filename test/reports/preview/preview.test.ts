@@ -484,6 +484,16 @@ describe('a preview leaves uncovered', () => {
     return { result, reasons: result.uncovered.reasons }
   }
 
+  test('all that a rule of another unit decides: the log has no charges', async (t) => {
+    const app = await start(t, 'sqlite')
+    await record(app.database, [{ atMs }, { atMs }])
+    const result = await app.preview({ ...RULE, rate: '1/m', unit: 'tokens' })
+    assert.deepEqual(
+      [result.matched, result.over_limit, result.uncovered],
+      [2, 0, { count: 2, share: 1, reasons: { amount_not_logged: 2 } }],
+    )
+  })
+
   test('all that a rule decides which counts responses: the log has no statuses', async (t) => {
     const app = await start(t, 'sqlite')
     await record(app.database, [{ atMs }, { atMs }])
