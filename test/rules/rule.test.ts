@@ -88,7 +88,11 @@ const WRONG: readonly (readonly [field: string, value: unknown, message: RegExp]
   ['cost', '2', /integer/],
   ['cost', null, /integer/],
   ['cost', 11, /^is 11, more than the rate ever allows: give at most 10, or a rate with a higher count$/],
-  ['unit', 'Tokens', /^"Tokens" is not a valid unit: give at most 30 of a-z 0-9 - _, beginning with a letter, such as tokens$/],
+  [
+    'unit',
+    'Tokens',
+    /^"Tokens" is not a valid unit: give at most 30 of a-z 0-9 - _, beginning with a letter, such as tokens$/,
+  ],
   ['unit', '', /not a valid unit/],
   ['unit', '7tokens', /not a valid unit/],
   ['unit', 't'.repeat(31), /not a valid unit/],

@@ -1,0 +1,114 @@
+/** Limits of tokens in code: what is reserved by a function, what clients are told, usage, and wrong settings. */
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import Fastify from 'fastify'
+import { type RateLimitOptions, type RouteLimitOptions, rateLimitPlugin } from '../../src/index.js'
+import { openDatabase, startApp } from '../support/build-app.js'
+import { eventually } from '../support/eventually.js'
+
+const ALICE = { headers: { 'x-user': 'alice' } }
+const BOB = { headers: { 'x-user': 'bob' } }
+
+async function start(t: TestContext, limit: RouteLimitOptions, plugin: RateLimitOptions = {}) {
+  return startApp(t, {
+    database: await openDatabase(t, 'sqlite'),
+    plugin: {
+      headers: 'draft',
+      user: ({ headers }) => (headers['x-user'] === undefined ? null : { id: String(headers['x-user']) }),
+      ...plugin,
+      middleware: { backend: 'memory', defaultRate: '1000/m', ...plugin.middleware },
+    },
+    routes(app) {
+      app.get('/chat', { onRequest: app.smartRateLimit.limit(limit) }, async (request) => {
+        return app.smartRateLimit.charge(request, { tokens: 40, 'content-bytes': 5_000_000_000 })
+      })
+    },
+  })
+}
+
+test('a function of the request says what it reserves; where that fails, nothing is reserved, and it is logged once', async (t) => {
+  let reserve: () => Promise<number> | number = async () => 60
+  const limit = { name: 'tokens', rate: '100/m', key: 'user', unit: 'tokens', reserve: () => reserve() } as const
+  const { request, log } = await start(t, limit)
+  const first = await request('/chat', ALICE)
+  assert.deepEqual(JSON.parse(first.text), { tokens: 40, 'content-bytes': null })
+  assert.match(String(first.headers['ratelimit-policy']), /"tokens";q=100;qu="tokens";w=60/)
+  assert.match(String(first.headers.ratelimit), /^"tokens";r=40;t=\d+$/)
+  const refused = await request('/chat', { headers: { ...ALICE.headers, accept: 'application/problem+json' } })
+  assert.equal(refused.status, 200, 'the reservation is given back when the response has ended')
+  reserve = () => 21
+  assert.equal((await request('/chat', ALICE)).status, 429)
+  reserve = () => -1
+  assert.equal((await request('/chat', ALICE)).status, 200)
+  reserve = () => Promise.reject(new Error('no model'))
+  assert.equal((await request('/chat', BOB)).status, 200)
+  assert.deepEqual(
+    log.filter(({ msg }) => msg.includes('limit.reserve')).map(({ msg }) => msg),
+    ['Rate limit setting "limit.reserve" failed: Setting "limit.reserve" is -1: give an integer, 0 to 2147483647'],
+  )
+})
+
+test('usage has each charge once, also of a unit without a limit, for the client of the limit', async (t) => {
+  const limit = { name: 'tokens', rate: '1000/m', key: 'user', unit: 'tokens', reserve: 60 }
+  const { app, request, clock } = await start(t, limit, { usage: ['tokens', 'content-bytes'] })
+  for (let times = 1; times <= 3; times++) await request('/chat', ALICE)
+  const range = { since: new Date(clock.now() - 86_400_000), until: new Date(clock.now() + 86_400_000) }
+  const usageOf = async (unit: string) => (await app.smartRateLimit.analytics.getUsage({ unit, ...range })).rows
+  await eventually('usage is written', async () => (await usageOf('tokens'))[0]?.requests === 3)
+  assert.deepEqual(await usageOf('tokens'), [{ client: 'user:alice', amount: 120, requests: 3 }])
+  assert.deepEqual(await usageOf('content-bytes'), [{ client: 'user:alice', amount: 15_000_000_000, requests: 3 }])
+})
+
+test('a charge that is not a whole number, or whose unit has no valid name, rejects and charges nothing', async (t) => {
+  const { app, request } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { backend: 'memory', defaultRate: '100/m', unit: 'tokens' } },
+    routes(app) {
+      app.get('/', async (request) => {
+        const complaints = []
+        for (const wrong of [{ tokens: -1 }, { tokens: 0.5 }, { tokens: Number.NaN }, { tokens: 1, Tokens: 1 }]) {
+          complaints.push(await app.smartRateLimit.charge(request, wrong).catch((error: Error) => error.message))
+        }
+        return complaints
+      })
+    },
+  })
+  const { text } = await request('/')
+  assert.deepEqual(JSON.parse(text), [
+    'The charge of "tokens" is -1: give a whole number from 0 on',
+    'The charge of "tokens" is 0.5: give a whole number from 0 on',
+    'The charge of "tokens" is NaN: give a whole number from 0 on',
+    '"Tokens" is not a valid unit: give at most 30 of a-z 0-9 - _, beginning with a letter, such as tokens',
+  ])
+  assert.ok(app.hasDecorator('smartRateLimit'))
+  assert.equal((await request('/')).headers['x-ratelimit-remaining'], '100')
+})
+
+const WRONG: readonly (readonly [RouteLimitOptions, RegExp])[] = [
+  [{ rate: '5/m', unit: 'Tokens' }, /^Setting "limit\.unit" is "Tokens": .*is not a valid unit/],
+  [
+    { rate: '5/m', unit: 'tokens', reserve: 6 },
+    /^Setting "limit\.reserve" is 6, more than the rate ever allows: give at most 5/,
+  ],
+  [
+    { rate: '5/m', unit: 'tokens', reserve: 1.5 },
+    /^Setting "limit\.reserve" is 1\.5: give an integer, 0 to 2147483647$/,
+  ],
+  [{ rate: '5/m', reserve: 1 }, /^Setting "limit\.reserve" is 1, but requests are not charged later/],
+  [{ rate: '5/m', unit: 'tokens', cost: 2 }, /^Setting "limit\.cost" is 2, but a limit of tokens takes the reserve/],
+  [{ rate: '5/m', unit: 'tokens', counts: '5xx' }, /^Setting "limit\.counts" counts responses, not tokens/],
+  [
+    { rate: '5/m', unit: 'tokens', algorithm: 'concurrency' },
+    /^Setting "limit\.algorithm" counts requests in progress, not tokens/,
+  ],
+]
+
+test('what a limit of a unit cannot have is refused with the setting, the value and the remedy', async (t) => {
+  const { app } = await startApp(t, { database: null, plugin: { middleware: { backend: 'memory' } } })
+  for (const [options, message] of WRONG) {
+    assert.throws(() => app.smartRateLimit.limit(options), { name: 'FastifyError', message })
+  }
+  const other = Fastify()
+  other.register(rateLimitPlugin, { middleware: { backend: 'memory', unit: 'tokens', defaultRate: '5/m', reserve: 6 } })
+  await assert.rejects(async () => other.ready(), /Setting "middleware\.reserve" is 6, more than/)
+})
