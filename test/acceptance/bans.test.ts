@@ -134,7 +134,7 @@ forEachDatabase((provider) => {
     assert.equal(await overrides.count(), 0)
     assert.deepEqual(
       log.map(({ msg }) => msg.slice(0, 45)),
-      ['Rate limit rule cannot ban "user: 7", which n'],
+      ['Rate limit rule cannot ban "user: 7", for whi'],
     )
   })
 

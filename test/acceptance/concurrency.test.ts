@@ -427,7 +427,7 @@ test('the draft’s fields have no window and no time', async (t) => {
   await rules.create({ data: UPLOADS })
   const answers = await hold(2)
   const { headers, text } = await request('/', { headers: { accept: 'application/problem+json' } })
-  assert.equal(headers['ratelimit-policy'], '"uploads";q=2')
+  assert.equal(headers['ratelimit-policy'], '"uploads";q=2;qu="concurrent-requests"')
   assert.equal(headers.ratelimit, '"uploads";r=0')
   assert.equal(headers['retry-after'], '1')
   assert.deepEqual(JSON.parse(text)['violated-policies'], ['uploads'])

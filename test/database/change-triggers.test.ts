@@ -88,6 +88,8 @@ forEachDatabase((provider, open) => {
           ['group_name', `'team'`, 'team'],
           ['ends_at', `'2027-01-02 00:00:00${zone}'`, Date.UTC(2027, 0, 2)],
           ['starts_at', 'NULL', null],
+          ['unit', `'requests'`, 'requests'],
+          ['reserve', '0', 0],
         ] as const
         for (const [column, value] of edits) await run(`UPDATE rate_limit_rule SET ${column} = ${value}`)
         const [created, ...updated] = await changes()
@@ -104,6 +106,8 @@ forEachDatabase((provider, open) => {
           'group',
           'endsAt',
           'startsAt',
+          'unit',
+          'reserve',
         ]
         assert.deepEqual(
           updated.map(({ after }, index) => Object(after)[fields[index] ?? '']),
