@@ -88,6 +88,12 @@
 
   localize(document)
 
+  // On a phone the links are one row that scrolls: the one of this page is in view.
+  const here = document.querySelector('.shell-links [aria-current="page"]')
+  const links = here?.closest('ul')
+  if (links)
+    links.scrollLeft += here.getBoundingClientRect().left - links.getBoundingClientRect().left - here.offsetWidth / 2
+
   // A chosen file is read into its field, so that what is sent is what can be seen.
   for (const chooser of document.querySelectorAll('input[type="file"][data-into]')) {
     const field = document.getElementById(chooser.dataset.into)

@@ -21,8 +21,9 @@ const SCRAPER = { from: '203.0.113.10' }
 const GUESSER = { from: '192.0.2.200', method: 'POST' }
 const CUSTOMER = { from: '198.51.100.7', headers: { authorization: 'Bearer demo-1007' } }
 const SHOPPER = { from: '198.51.100.101', headers: { authorization: 'Bearer demo-2001' } }
-/** The requests that are denied at each size of the screen. */
+/** The requests of the network, and of the client that guesses, that are denied at each size of the screen. */
 const DENIED = 3
+const GUESSES = 1
 
 type Shop = Awaited<ReturnType<typeof startShop>>
 type Walk = Awaited<ReturnType<typeof startWalk>>
@@ -64,7 +65,7 @@ async function startWalk(t: TestContext, shop: Shop, viewport: ViewportSize) {
     clicks++
     await control.click()
   }
-  const saysDone = (words: string) => page.getByRole('status').filter({ hasText: words }).waitFor()
+  const saysDone = (words: string | RegExp) => page.getByRole('status').filter({ hasText: words }).waitFor()
 
   /** Does a step, which goes on where the last one ended, with no more clicks than it may take. */
   async function step(name: string, most: number, act: () => Promise<void>): Promise<void> {
@@ -92,7 +93,7 @@ async function startWalk(t: TestContext, shop: Shop, viewport: ViewportSize) {
     undo: () =>
       step('undo', 1, async () => {
         await click(page.getByRole('button', { name: /^Undo/ }))
-        await saysDone('has ended')
+        await saysDone(/has ended|again/)
       }),
     /** Lets a minute pass, after which a page that follows is up to date. */
     async passMinute() {
@@ -113,7 +114,7 @@ async function solveNetwork(walk: Walk, { height }: ViewportSize, deniedInAll: n
   assert.deepEqual(await statuses(1, '/search', SCRAPER), [200])
   await step('block it', 1, async () => {
     await click(control(NETWORK, /^Block/))
-    await saysDone('Denied until')
+    await saysDone('203.0.113.0/24 is denied until')
   })
   await step('see the effect', 0, async () => {
     assert.deepEqual(new Set(await statuses(DENIED, '/search', SCRAPER)), new Set([403]))
@@ -131,9 +132,9 @@ async function solveClient({ openDashboard, click, control, saysDone, step, undo
   await step('block the client that guesses passwords', 1, async () => {
     await openDashboard()
     await click(control(GUESSER.from, /^Block/))
-    await saysDone('Denied until')
+    await saysDone(`ip:${GUESSER.from} is denied until`)
   })
-  assert.deepEqual(await statuses(1, '/login', GUESSER), [403])
+  assert.deepEqual(await statuses(GUESSES, '/login', GUESSER), [403])
   await undo()
   assert.deepEqual(await statuses(1, '/login', GUESSER), [401])
 }
@@ -193,7 +194,7 @@ inChromium(() => {
       for (const [index, viewport] of VIEWPORTS.entries())
         await t.test(`at ${viewport.width} pixels`, async (t) => {
           const walk = await startWalk(t, shop, viewport)
-          await solveNetwork(walk, viewport, DENIED * (index + 1))
+          await solveNetwork(walk, viewport, (DENIED + GUESSES) * index + DENIED)
           await solveClient(walk)
           for (const raise of RAISES) await solveByRaise(walk, raise)
           assert.deepEqual(walk.complaints, [])

@@ -1,16 +1,19 @@
 /** The actions of a client's page: each takes a form, writes or ends one override, and leads back with one notice. */
 import createError from '@fastify/error'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { clientAddress } from '../../clients/client-networks.js'
+import { clientAddress, isNetwork } from '../../clients/client-networks.js'
 import { DURATIONS } from '../../limiter/rate-words.js'
 import type { InForce, Internals } from '../../plugin/internals.js'
-import { leadOn } from '../shell/notice-cookie.js'
+import { DEFAULT_LISTING } from '../../reports/dashboard-clients.js'
+import { DASHBOARD_NOTICE, leadOn } from '../shell/notice-cookie.js'
 import type { StaffForm } from '../shell/staff-actions.js'
 import { changeAs, guardActions } from '../shell/staff-actions.js'
 import { type StaffRouteName, staffRoute } from '../shell/staff-routes.js'
+import { RETURNING } from './client-menu.js'
 import { findInForce, overrideClientFor } from './client-offer.js'
+import { lowerFirst, visible } from './format.js'
 import { isLess } from './generous-rate.js'
-import { clientHref } from './links.js'
+import { clientHref, dashboardHref } from './links.js'
 import { endOverride, parseEnd, parseSeen, type SeenOverrides, whyInvalid, writeOverride } from './override-actions.js'
 import { endWords, firstWords, inForceWords } from './override-words.js'
 import { readClientView } from './requested-view.js'
@@ -27,6 +30,8 @@ interface ActionForm {
 interface Result {
   readonly succeeded: boolean
   readonly text: string
+  /** The text with the name of the client, for a page of several. */
+  readonly about?: string
 }
 
 type Action = (form: ActionForm) => Promise<Result>
@@ -72,9 +77,7 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
     if (!/^\d/.test(rate)) return { succeeded: false, text: `"${rate}" is not a valid rate: give one such as 300/m.` }
     const result = await write({ field, ...form }, rate, chosenLength(field), field('algorithm'))
     const [from, of] = [field('from'), field('of')]
-    return result.succeeded && isLess(rate, from)
-      ? { ...result, text: `${result.text} This may be less than ${from}, ${of}.` }
-      : result
+    return result.succeeded && isLess(rate, from) ? withMore(result, `This may be less than ${from}, ${of}.`) : result
   }
 
   async function allow(form: ActionForm): Promise<Result> {
@@ -99,7 +102,7 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
     const words = `${inForceWords({ effect, expiresAtMs: expiresAt?.getTime() ?? null })}${whom(client)}.${endedWords(before, client, effect)}`
     const first = findInForce(overrideFor, client)
     return first === undefined || first.client === client
-      ? { succeeded: true, text: words }
+      ? { succeeded: true, text: words, about: `${shortName(client)} is ${lowerFirst(words)}` }
       : { succeeded: false, text: `${inForceWords(first)}, as before. ${firstWords(first)}; after it: ${words}` }
   }
 
@@ -114,7 +117,11 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
     if (!isEnded) return CHANGED
     const left = findInForce(overrideFor, client)
     const now = left === undefined ? 'the limits apply again' : inForceWords(left)
-    return { succeeded: true, text: `It has ended: ${now}.` }
+    return {
+      succeeded: true,
+      text: `It has ended: ${now}.`,
+      about: `What was in force for ${shortName(client)} has ended: ${lowerFirst(now)}.`,
+    }
   }
 
   function handle(action: Action) {
@@ -124,6 +131,12 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
       const sent = TYPED_FIELDS.filter((name) => request.body?.has(name))
       const typed = result.succeeded ? [] : sent.map((name) => [name, form.field(name)])
       const { window, back, live, ...display } = readClientView(form.field, clock.now())
+      // A form of a list that failed is shown again on the page of the client, with what was typed.
+      if (result.succeeded && form.field(RETURNING.name) === RETURNING.value) {
+        const view = { listing: back.listing ?? DEFAULT_LISTING, live, ...display }
+        const notice = { succeeded: true, text: result.about ?? result.text, typed: {}, undo }
+        return leadOn(request, reply, DASHBOARD_NOTICE, dashboardHref(window, back, view), notice)
+      }
       const page = clientHref(form.client, window, back, live, display)
       return leadOn(request, reply, form.client, page, { ...result, typed: Object.fromEntries(typed), undo })
     }
@@ -139,6 +152,15 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
   for (const [path, name, action] of actions) {
     app.post<{ Body: StaffForm }>(path, staffRoute(name), handle(action))
   }
+}
+
+/** Spells a network without what every client has, as incidents name it. */
+function shortName(client: string): string {
+  return visible(isNetwork(client) ? client.slice('ip:'.length) : client)
+}
+
+function withMore({ text, about, ...result }: Result, more: string): Result {
+  return { ...result, text: `${text} ${more}`, ...(about !== undefined && { about: `${about} ${more}` }) }
 }
 
 /** Says that a rate or an exemption ended a block of the client; empty where it did not. */

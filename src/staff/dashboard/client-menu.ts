@@ -7,12 +7,15 @@ import { isFiltering } from '../../reports/filter.js'
 import { fromDatabase } from '../shell/staff-errors.js'
 import { findInForce, type Offer, offerFor, overrideClientFor, USUAL_LENGTH } from './client-offer.js'
 import { visible } from './format.js'
-import { backTo, clientHref, type KeptView, keptFields, raiseFormHref, type View } from './links.js'
+import { backTo, clientHref, type KeptView, keptFields, raiseFormHref, type View, viewEntries } from './links.js'
 import { EVERY_PATH, FOR_EVER, spellSeen } from './override-actions.js'
 import { inForceWords } from './override-words.js'
 
 /** The block of the button beside the menu: long enough to find out more, and over by itself. */
 const QUICK_BLOCK = { value: '2h', name: '2 h' }
+
+/** The field of a form that leads back to the dashboard, once it is done. */
+export const RETURNING = { name: 'returns', value: 'dashboard' }
 
 /** The lengths to choose from, as the form sends them. */
 const LENGTHS = [
@@ -110,7 +113,8 @@ export async function createQuickActions(
   token: string | undefined,
 ): Promise<QuickActionsFor> {
   const kept = { window: view.window, back: backTo(view) }
-  const fields = keptFields(kept)
+  const shown = viewEntries(view).map(([name, value]) => ({ name, value }))
+  const fields = [...keptFields(kept), ...shown, RETURNING]
   const limits = rememberLimits(limitNamed)
   const held = clients.filter((client) => findInForce(overrideFor, client) !== undefined)
   const source = { query: database.query, dialect: database.dialect, nowMs: clock.now(), privacy }

@@ -12,7 +12,7 @@ import { countedClients, keyDetail, offenderDetail } from '../../reports/offende
 import { topOffenders } from '../../reports/ranking.js'
 import { closedHourCacheFor, createReportRunner, type Report } from '../../reports/report.js'
 import { topClients } from '../../reports/top-clients.js'
-import { takeNotice } from '../shell/notice-cookie.js'
+import { DASHBOARD_NOTICE, takeNotice } from '../shell/notice-cookie.js'
 import type { Pages, SharedHtml } from '../shell/pages.js'
 import {
   DEFAULT_DAYS,
@@ -37,7 +37,7 @@ import { registerEventsRoutes } from './events-routes.js'
 import { registerExchangeRoutes } from './exchange/exchange-routes.js'
 import { registerExplainRoutes } from './explain-routes.js'
 import { curlLine } from './first-request.js'
-import { INCIDENTS_NOTICE, registerIncidentActions } from './incidents/incident-routes.js'
+import { registerIncidentActions } from './incidents/incident-routes.js'
 import { incidentViews } from './incidents/incident-views.js'
 import { eventsHref, filterEntries } from './links.js'
 import { readLogState } from './log-state.js'
@@ -124,7 +124,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     const { window, filter, listing, onlyRefused } = view
     const name = JSON.stringify([window, filterEntries(filter), listing, onlyRefused])
     // The script of an open page must not take the notice of the page that follows an action.
-    const notice = isScript(request) ? undefined : takeNotice(request, reply, INCIDENTS_NOTICE)
+    const notice = isScript(request) ? undefined : takeNotice(request, reply, DASHBOARD_NOTICE)
     // An action shows what came of it.
     const follows = notice === undefined && isFollowing(request)
     const { result, freshForMs } = await shared.read(name, follows, () => readDated(view))

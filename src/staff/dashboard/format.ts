@@ -33,6 +33,11 @@ export function formatTime(ms: number): string {
   return new Date(ms).toISOString().slice(0, 19).replace('T', ' ')
 }
 
+/** Writes a sentence so that it goes on behind other words. */
+export function lowerFirst(words: string): string {
+  return `${words.charAt(0).toLowerCase()}${words.slice(1)}`
+}
+
 /** A moment for `<time>`: in UTC, which `live.js` turns into the reader's time zone. */
 export interface Moment {
   readonly iso: string

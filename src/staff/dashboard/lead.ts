@@ -6,7 +6,7 @@ import { allRequests } from '../../reports/breakdown.js'
 import type { DashboardReport } from '../../reports/dashboard-report.js'
 import { isFiltering } from '../../reports/filter.js'
 import { hasEnded, windowFor } from '../../reports/report-window.js'
-import { formatCount, formatRequests, visible, windowName } from './format.js'
+import { formatCount, formatRequests, lowerFirst, visible, windowName } from './format.js'
 import { backTo, clientHref, dashboardHref, type View } from './links.js'
 import { groupNeighbours } from './neighbours.js'
 
@@ -66,7 +66,7 @@ export function leadSentence(counts: LeadCounts, options: LeadOptions): Lead | u
   const share = refused >= counts.blocked ? 'all' : `${Math.floor((100 * refused) / counts.blocked)}%`
   const refusals = options.isFiltered ? 'refusals that match the filter' : 'refusals'
   const verb = denied !== undefined ? 'caused' : isPlural ? 'cause' : 'causes'
-  const since = denied === undefined ? '' : `; it is ${denied.charAt(0).toLowerCase()}${denied.slice(1)}`
+  const since = denied === undefined ? '' : `; it is ${lowerFirst(denied)}`
   const text = ` ${verb} ${share} of the ${refusals} in the ${options.window}${since}.`
   return { before, name, href, text }
 }

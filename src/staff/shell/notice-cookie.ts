@@ -7,6 +7,9 @@ import { issueFormToken } from './staff-actions.js'
 import { createStaffCookie, OWN_FOLDER } from './staff-cookie.js'
 import { actorWith } from './staff-member.js'
 
+/** The subject of the notices on top of the dashboard. */
+export const DASHBOARD_NOTICE = 'incidents'
+
 export interface Notice {
   readonly succeeded: boolean
   readonly text: string
@@ -14,6 +17,8 @@ export interface Notice {
   readonly typed: Readonly<Record<string, string>>
   /** A change of the action, which Undo reverts; undefined where there is nothing to undo. */
   readonly undo?: number | undefined
+  /** Whether that change is itself an Undo: reverting it does again what was done. */
+  readonly redoes?: boolean
 }
 
 /** A notice as the next page has it. */
@@ -82,7 +87,9 @@ function encode(notice: TakenNotice): string {
 /** Decodes a cookie, which anybody may have written who can write the browser's cookies. */
 function decode(value: string): TakenNotice | undefined {
   try {
-    const { succeeded, text, typed, undo, back, mark } = Object(JSON.parse(Buffer.from(value, 'base64url').toString()))
+    const { succeeded, text, typed, undo, redoes, back, mark } = Object(
+      JSON.parse(Buffer.from(value, 'base64url').toString()),
+    )
     const fields = Object.entries(Object(typed)).filter(
       (entry): entry is [string, string] => typeof entry[1] === 'string',
     )
@@ -92,6 +99,7 @@ function decode(value: string): TakenNotice | undefined {
       text,
       typed: Object.fromEntries(fields),
       undo: Number.isSafeInteger(undo) ? Number(undo) : undefined,
+      redoes: redoes === true,
       back,
       mark,
     }

@@ -132,7 +132,9 @@ forEachDatabase((provider) => {
 
     const undone = await (await open('changes.html')).submit(undoFields(notice.text), {}, 'change-revert')
     assert.equal(undone.headers.location, './?days=7')
-    assert.match((await follow(undone)).text, /The incident of user:7 is watched again\./)
+    const after = await follow(undone)
+    assert.match(after.text, /The incident of user:7 is watched again\./)
+    assert.match(after.text, /<button>Redo</)
     assert.equal((await rows()).length, 1)
     await page.submit(form, {}, 'ignore')
     await page.submit({ ...form, ignore: 'no' }, {}, 'ignore')
@@ -183,6 +185,20 @@ forEachDatabase((provider) => {
       }
     }
     assert.doesNotMatch((await get(over.search)).text, /user:8/)
+  })
+
+  test('an action of a row leads back to the dashboard, whose notice names the client', async (t) => {
+    const { refuse, nowMs, open, follow } = await start(t, provider, 'operator')
+    for (const name of ['ip:203.0.113.7', 'ip:203.0.113.8']) await refuse(name, 600, nowMs - 5 * MINUTE_MS)
+    const page = await open('?days=1')
+    const form = { client: 'ip:203.0.113.0/24', seen: '', beside: '', days: '1', returns: 'dashboard' }
+    const answer = await page.submit({ ...form, for: '2h' }, {}, 'block')
+    assert.deepEqual([answer.status, answer.headers.location], [303, './?days=1'])
+    const { text } = await follow(answer)
+    assert.match(text, /203\.0\.113\.0\/24 is denied until <time/)
+    assert.match(text, /<button>Undo</)
+    const wrong = await page.submit({ ...form, keep: 'soon' }, {}, 'block')
+    assert.match(wrong.headers.location ?? '', /^client\.html\?/)
   })
 
   test('viewers see incidents, and may do nothing about them', async (t) => {

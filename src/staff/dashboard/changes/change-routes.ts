@@ -101,7 +101,7 @@ export function registerChangeRoutes({ app, internals, pages }: PageRoutes): voi
     const notice = { ...result, typed: {}, undo }
     return origin === undefined
       ? leadOn(request, reply, CHANGES_PAGE, filteredHref(readFilter(field)), notice)
-      : leadBack(request, reply, { ...notice, ...origin })
+      : leadBack(request, reply, { ...notice, redoes: field('redoes') !== 'yes', ...origin })
   }
 
   async function reverted(change: Change, count: number) {

@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Incident, subjectOf } from '../../../reports/incidents/incident.js'
 import { incidentStories, MAX_INCIDENTS } from '../../../reports/incidents/incidents.js'
 import { markIncident } from '../../../rules/history/incident-changes.js'
-import { leadOn, type Notice } from '../../shell/notice-cookie.js'
+import { DASHBOARD_NOTICE, leadOn, type Notice } from '../../shell/notice-cookie.js'
 import { changeAs, guardActions, type StaffForm } from '../../shell/staff-actions.js'
 import { staffRoute } from '../../shell/staff-routes.js'
 import { visible } from '../format.js'
@@ -14,8 +14,6 @@ import { readClientView } from '../requested-view.js'
 const InvalidFormError = createError('FST_RATE_LIMIT_INVALID_FORM', 'This form does not belong to an incident.', 400)
 const ID = /^[\da-f]{20}$/
 const RIGHT = 'writeOverrides'
-/** The subject of the notices on top of the dashboard. */
-export const INCIDENTS_NOTICE = 'incidents'
 
 /** @param app a scope behind the guard of the dashboard, of this route only */
 export function registerIncidentActions(app: FastifyInstance, { internals, read }: PageRoutes): void {
@@ -29,7 +27,7 @@ export function registerIncidentActions(app: FastifyInstance, { internals, read 
       mark({ id, scope: field('scope') }, field('ignore') !== 'no'),
     )
     const { window, back } = readClientView(field, clock.now())
-    return leadOn(request, reply, INCIDENTS_NOTICE, dashboardHref(window, back), { ...result, undo })
+    return leadOn(request, reply, DASHBOARD_NOTICE, dashboardHref(window, back), { ...result, undo })
   }
 
   async function mark(seen: Pick<Incident, 'id' | 'scope'>, isIgnored: boolean): Promise<Notice> {
