@@ -83,7 +83,7 @@ forEachDatabase((provider) => {
   })
 
   test('searches have a burst, and count towards the budget of the day', async (t) => {
-    const { admitted, left, clock } = await start(t, provider, 'A burst for search, inside a day’s budget')
+    const { admitted, left, clock } = await start(t, provider, 'A burst of searches, within a daily budget')
     const alice = 'a/b/alice'
     assert.equal(await admitted(8, '/search', alice), 5)
     assert.deepEqual(await left('/search', alice), { default: 995, budget: 195, search: 0 })
