@@ -169,6 +169,12 @@ forEachDatabase((provider) => {
       assert.ok(text.includes(String(refused)), `${scope} ${refused}`)
       assert.doesNotMatch(text, /Write it as/)
     }
+    const listed = (await get(PAGE)).text.match(/id="told"[\s\S]*?<\/table>/)?.[0] ?? ''
+    assert.deepEqual(
+      [...listed.matchAll(/<bdi>(.*?)<\/bdi>/g)].map(([, name = '']) => name.replace('&amp;', '&')).toSorted(),
+      ['203.0.113.0/24', 'policy:a&b', 'user:a&b c'],
+    )
+    assert.equal(listed.match(/>Webhook<[\s\S]*?<time datetime="[^"]+">[\s\S]*?>Not yet</g)?.length, 3)
   })
 
   test('five test messages in five minutes are sent, whoever sends them', async (t) => {

@@ -100,3 +100,24 @@ export class IncidentMemory {
     return this.#database.dialect.table(ALERT_TABLE)
   }
 }
+
+/** An incident of which a channel was told. Moments in milliseconds since the epoch. */
+export interface ToldIncident {
+  /** The subscription: the name of the channel, a colon, and a hash. */
+  readonly watch: string
+  readonly id: string
+  readonly foundMs: number
+  /** When the channel was told that it is over; null where it was not. */
+  readonly overMs: number | null
+}
+
+/** Returns the incidents of which subscriptions were told last, the latest first. */
+export function readToldIncidents(database: Database, watches: readonly string[], limit: number) {
+  const { dialect } = database
+  return database.query<ToldIncident>(
+    `SELECT watch, key AS id, notified_at AS "foundMs", resolved_at AS "overMs"
+     FROM ${dialect.table(ALERT_TABLE)} WHERE ${dialect.isOneOf('watch', '$1', 'text')} AND notified_at IS NOT NULL
+     ORDER BY notified_at DESC, key LIMIT $2`,
+    [JSON.stringify(watches), limit],
+  )
+}

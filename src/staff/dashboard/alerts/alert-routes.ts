@@ -1,9 +1,12 @@
 /** The page of the alerts: which are on, what came of their last runs, and a test message. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { readRuns } from '../../../operations/alerts/alert-runs.js'
+import { subscriptionOf } from '../../../operations/alerts/channel.js'
 import { createChannels, listChannels } from '../../../operations/alerts/channels.js'
+import { readToldIncidents } from '../../../operations/alerts/incident-memory.js'
 import { sendTestMessages, type TestOutcome } from '../../../operations/alerts/send-test.js'
 import { JobLeases } from '../../../operations/schedule/job-leases.js'
+import { incidents } from '../../../reports/incidents/incidents.js'
 import { leadOn, takeNotice } from '../../shell/notice-cookie.js'
 import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
@@ -14,15 +17,24 @@ import type { PageRoutes } from '../page-routes.js'
 import { ALERTS_PAGE, alertsContext, testNotice } from './alerts-page.js'
 
 const RIGHT = 'testAlerts'
+/** The messages that the page lists. */
+const MAX_TOLD = 20
+/** How long told incidents are remembered. */
+const KEPT_DAYS = 7
 
-export function registerAlertRoutes({ app, internals, pages }: PageRoutes): void {
+export function registerAlertRoutes({ app, internals, pages, read }: PageRoutes): void {
   const { database, clock, log, alerts: settings, alertJob: job, switches } = internals
   const leases = new JobLeases(database)
 
   async function showAlerts(request: FastifyRequest, reply: FastifyReply) {
     const channels = listChannels(createChannels({ settings, clock }))
-    const [records, runs] = await fromDatabase(
-      Promise.all([leases.records(), Promise.all(channels.map((channel) => readRuns(database, channel)))]),
+    const watches = channels.map((channel) => subscriptionOf(channel))
+    const [records, runs, told] = await fromDatabase(
+      Promise.all([
+        leases.records(),
+        Promise.all(channels.map((channel) => readRuns(database, channel))),
+        readToldIncidents(database, watches, MAX_TOLD),
+      ]),
     )
     const actor = channels.length === 0 ? undefined : actorWith(request, RIGHT)
     const view = {
@@ -30,6 +42,8 @@ export function registerAlertRoutes({ app, internals, pages }: PageRoutes): void
       channels: channels.map(({ name }, index) => ({ name, runs: runs[index] ?? [] })),
       job: job && { nextMs: job.nextRun(clock.now()), record: records.find(({ name }) => name === job.name) },
       isLogging: switches.enabled && switches.logEvents !== false,
+      told,
+      incidents: told.length === 0 ? [] : await read(incidents({ days: KEPT_DAYS })),
       nowMs: clock.now(),
     }
     return pages.send(reply, 'alerts', {

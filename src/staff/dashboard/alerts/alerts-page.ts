@@ -1,12 +1,15 @@
 import type { AlertKind, LastRun } from '../../../operations/alerts/alert-runs.js'
 import type { AlertSettings } from '../../../operations/alerts/alert-settings.js'
 import { findEmailProblem } from '../../../operations/alerts/email.js'
+import type { ToldIncident } from '../../../operations/alerts/incident-memory.js'
 import type { TestOutcome } from '../../../operations/alerts/send-test.js'
 import { webhookUrl } from '../../../operations/alerts/webhook.js'
 import type { WebhookFormat } from '../../../operations/alerts/webhook-format.js'
 import type { JobRecord } from '../../../operations/schedule/job-leases.js'
+import { type Incident, POLICY_SCOPE, subjectOf } from '../../../reports/incidents/incident.js'
 import type { Notice } from '../../shell/notice-cookie.js'
 import { formatCount, formatTime, toMoment, visible } from '../format.js'
+import { clientHref } from '../links.js'
 
 export const ALERTS_PAGE = 'alerts.html'
 /** Hosts that a sentence names; the others are counted. */
@@ -20,13 +23,17 @@ export interface AlertsView {
   /** The job of this process's schedule; its record is absent before the first run. */
   readonly job: { readonly nextMs: number; readonly record: JobRecord | undefined } | undefined
   readonly isLogging: boolean
+  /** The incidents of which channels were told last, and what is known of them. */
+  readonly told: readonly ToldIncident[]
+  readonly incidents: readonly Incident[]
   readonly nowMs: number
 }
 
 const TITLES: Readonly<Record<ChannelName, string>> = { email: 'Email', webhook: 'Webhook' }
 
 /** Returns the context of `alerts.hbs`. */
-export function alertsContext({ settings, channels, job, isLogging, nowMs }: AlertsView) {
+export function alertsContext({ settings, channels, job, isLogging, told, incidents, nowMs }: AlertsView) {
+  const scopes = new Map(incidents.map(({ id, scope }) => [id, scope]))
   return {
     title: 'Alerts',
     subtitle: 'Rate limits',
@@ -40,6 +47,7 @@ export function alertsContext({ settings, channels, job, isLogging, nowMs }: Ale
         runs: runs.map(runRow),
       }
     }),
+    told: told.map((each) => toldRow(each, scopes)),
     schedule: job && scheduleWords(job, nowMs),
     is_logging: isLogging,
     pages_somebody: settings.webhook !== undefined && settings.webhookFormat === 'pagerduty',
@@ -110,6 +118,18 @@ function toldWords(kind: AlertKind, told: number): string {
   if (kind === 'test') return 'Sent'
   const [, one, many] = KINDS[kind]
   return told === 1 ? `Reported 1 ${one}` : `Reported ${formatCount(told)} ${many}`
+}
+
+function toldRow({ watch, id, foundMs, overMs }: ToldIncident, scopes: ReadonlyMap<string, string>) {
+  const scope = scopes.get(id)
+  const subject = scope === undefined || scope.startsWith(POLICY_SCOPE) ? undefined : subjectOf(scope)
+  return {
+    name: scope === undefined ? 'An incident that the log no longer has' : visible(scope),
+    href: subject && clientHref(subject, { days: 7 }),
+    channel: watch.startsWith('email:') ? TITLES.email : TITLES.webhook,
+    sent: momentWords(foundMs),
+    over: overMs === null ? '' : momentWords(overMs),
+  }
 }
 
 function scheduleWords({ nextMs, record }: NonNullable<AlertsView['job']>, nowMs: number) {
