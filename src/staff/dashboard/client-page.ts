@@ -158,7 +158,7 @@ function policies(
     ? by_policy.filter((each) => measure(each) > 0).toSorted((one, other) => measure(other) - measure(one))
     : by_policy
   return listed.map((each) => {
-    const now = standings.get(each.policy)
+    const now = standings.ofPolicies.get(each.policy)
     const rate = ended ? undefined : (now?.rate ?? rateNamed(each.policy))
     return {
       policy: visible(each.policy),

@@ -16,7 +16,7 @@ import { staffRoute } from '../shell/staff-routes.js'
 import { offerFor, overrideClientFor, usualClient } from './client-offer.js'
 import { clientContext } from './client-page.js'
 import type { ClientReport } from './client-state.js'
-import { presentStandings } from './client-state.js'
+import { NO_STANDINGS, presentStandings } from './client-state.js'
 import { searchHref } from './links.js'
 import { readLogState } from './log-state.js'
 import type { PageRoutes } from './page-routes.js'
@@ -38,7 +38,7 @@ const MAX_USAGE = 10
 const MissingClientError = createError('FST_RATE_LIMIT_MISSING_CLIENT', 'missing ?client= parameter', 400)
 
 export function registerClientRoutes({ app, internals, pages, read }: PageRoutes): void {
-  const { database, clock, switches, privacy, limitNamed } = internals
+  const { database, clock, switches, privacy, limitNamed, overrideFor } = internals
   const limits = app.smartRateLimit
 
   const usage = new UsageReports(database, clock, privacy)
@@ -54,7 +54,7 @@ export function registerClientRoutes({ app, internals, pages, read }: PageRoutes
     return {
       detail,
       // The standings are read before the limits are named: that brings the rules in force up to date.
-      standings: isOne ? await presentStandings(detail, limits.explain) : new Map(),
+      standings: isOne ? await presentStandings(detail, limits.explain, overrideFor) : NO_STANDINGS,
       members,
       effects: await readEffects(detail),
       usage: await fromDatabase(usage.latestOf(detail.client, MAX_USAGE)),

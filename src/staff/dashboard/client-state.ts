@@ -1,11 +1,13 @@
 import { SECOND_MS } from '../../ground/time/clock.js'
 import type { ExplainedLimit, ExplainOptions, Explanation } from '../../http/explain/explain.js'
+import type { InForce } from '../../plugin/internals.js'
 import type { ClientEffect } from '../../reports/change-effects.js'
 /** The overrides in force for a client, and those before. */
 import type { ClientCounts } from '../../reports/client-counts.js'
 import type { ClientDetail } from '../../reports/client-detail.js'
 import type { ClientOverride } from '../../reports/client-overrides.js'
 import type { FoundClient } from '../../reports/find-clients.js'
+import type { ClientEvent } from '../../reports/recent-events.js'
 import type { UsageReports } from '../../reports/usage.js'
 import { describeChange } from './changes/change-sentence.js'
 import { SOURCES } from './changes/changes-page.js'
@@ -20,7 +22,7 @@ import { describeUser, trialFor } from './trials.js'
 /** The report that the pages of a client share while they follow. */
 export interface ClientReport {
   readonly detail: ClientDetail
-  readonly standings: ReadonlyMap<string, ExplainedLimit>
+  readonly standings: Standings
   /** The clients in it, where it is a network. */
   readonly members: readonly FoundClient[]
   /** The effects of the overrides in force, by their ids. */
@@ -52,7 +54,8 @@ export function overridesInForce(
       who: actorWords(override.actor, 'by'),
       since: toMoment(Date.parse(override.updated_at)),
       note: visible(override.note),
-      used: override.client === client && override.path_pattern === '' ? usedNow(standings.get('override')) : '',
+      used: usedNow(standings.ofOverrides.get(override.id)),
+      ...(overrides.length > 1 && appliesWords(override.id, standings.applies)),
       ...effectOf(override.effect, effects.get(override.id)),
       end: token && {
         token,
@@ -68,6 +71,10 @@ export function overridesInForce(
 /** Returns whether an override blocks its client on all paths. */
 function isBlock({ effect, path_pattern }: ClientOverride): boolean {
   return effect === 'deny' && (path_pattern === '' || path_pattern === EVERY_PATH)
+}
+
+function appliesWords(id: number, applies: number | undefined) {
+  return applies === undefined ? {} : { applies: id === applies, applies_not: id !== applies }
 }
 
 /** Says what a client has used of a limit; empty where that is not known. */
@@ -117,37 +124,57 @@ function noteOf({ before, after }: ClientDetail['history'][number]): string {
 /** The most policies whose state is asked for: each is a call of the store. */
 const MAX_ASKED = 8
 
+/** What a client has used of its limits now. */
+export interface Standings {
+  readonly ofPolicies: ReadonlyMap<string, ExplainedLimit>
+  /** By the ids of overrides: each has a count of its own. */
+  readonly ofOverrides: ReadonlyMap<number, ExplainedLimit>
+  /** The override that decides about a request such as the latest one; undefined where none does. */
+  readonly applies: number | undefined
+}
+
+export const NO_STANDINGS: Standings = { ofPolicies: new Map(), ofOverrides: new Map(), applies: undefined }
+
 /**
  * Asks, with the latest request of each policy, what the client has used of it. A policy is left out where no request
  * can be made up that it decides: one that depends on what the log does not have.
  */
 export async function presentStandings(
-  { client, by_policy, recent_events }: ClientDetail,
+  { client, by_policy, recent_events, overrides }: ClientDetail,
   explain: (options: ExplainOptions) => Promise<Explanation>,
-): Promise<ReadonlyMap<string, ExplainedLimit>> {
+  overrideFor: (client: string, path: string) => InForce | undefined,
+): Promise<Standings> {
   const trial = trialFor(client)
-  if (trial === undefined) return new Map()
+  if (trial === undefined) return NO_STANDINGS
   const { ip, headers } = trial
   const user = describeUser(trial.user ?? '', trial.fields)
   const latest = by_policy
     .map(({ policy }) => recent_events.find((event) => event.policy === policy))
     .filter((event) => event !== undefined)
     .slice(0, MAX_ASKED)
-  const explanations = await Promise.all(
-    latest.map(async ({ method, path }) => {
-      try {
-        return await explain({ ip, headers, user, method, path })
-      } catch {
-        // Other programs log requests that no server takes.
-        return undefined
-      }
-    }),
-  )
-  const standings = new Map<string, ExplainedLimit>()
-  for (const explanation of explanations) {
-    for (const limit of explanation?.limits ?? []) {
-      if (limit.applies && limit.count !== null) standings.set(limit.policy, limit)
+  const explained = async ({ method, path }: ClientEvent) => {
+    try {
+      return await explain({ ip, headers, user, method, path })
+    } catch {
+      // Other programs log requests that no server takes.
+      return undefined
     }
   }
-  return standings
+  const explanations = await Promise.all(latest.map(explained))
+  const ofPolicies = new Map<string, ExplainedLimit>()
+  for (const explanation of explanations) {
+    for (const limit of explanation?.limits ?? []) {
+      if (limit.applies && limit.count !== null) ofPolicies.set(limit.policy, limit)
+    }
+  }
+  // That brought up to date what is in force.
+  const decidedBy = recent_events.map(({ path }) => overrideFor(client, path)?.id)
+  const ofOverrides = new Map<number, ExplainedLimit>()
+  for (const { id } of overrides.slice(0, MAX_ASKED)) {
+    const event = recent_events[decidedBy.indexOf(id)]
+    const limits = event && (await explained(event))?.limits
+    const limit = limits?.find(({ policy, applies, count }) => policy === 'override' && applies && count !== null)
+    if (limit !== undefined) ofOverrides.set(id, limit)
+  }
+  return { ofPolicies, ofOverrides, applies: decidedBy[0] }
 }

@@ -4,6 +4,7 @@ import { type TestContext, test } from 'node:test'
 import { databaseFor } from '../../../src/database/database.js'
 import { DAY_MS, MINUTE_MS } from '../../../src/ground/time/clock.js'
 import type { RateLimitEvent } from '../../../src/log/event.js'
+import { asActor } from '../../../src/rules/history/actor.js'
 import { raisedRate } from '../../../src/staff/dashboard/raised-rate.js'
 import type { StaffRole } from '../../../src/staff/shell/roles.js'
 import { unescapeHtml } from '../../support/client-forms.js'
@@ -132,6 +133,68 @@ forEachDatabase((provider) => {
     const { address } = await raise()
     const query = new URLSearchParams(address.split('?')[1])
     assert.deepEqual([query.get('effect'), query.get('pathPattern')], ['10/m', ''])
+  })
+})
+
+forEachDatabase((provider) => {
+  test('a rule whose rate was lowered in the last day says so on top, with Revert for those who may', async (t) => {
+    for (const role of ['admin', 'operator'] as const) {
+      const { client, clock, open, get } = await start(t, provider, role)
+      const page = 'rule.html?named=search'
+      assert.doesNotMatch((await get(page)).text, /class="notice lowered"/)
+      const edit = (rate: string) =>
+        asActor('grace', () => client.rateLimitRule.update({ where: { name: 'search' }, data: { rate } }))
+      await edit('9/m')
+      assert.doesNotMatch((await get(page)).text, /class="notice lowered"/)
+      await edit('2/m')
+      const form = await open(`${page}&rate=4%2Fm`)
+      const [, notice = ''] = /<div class="notice lowered"([\s\S]*?)<\/div>/.exec(form.text) ?? []
+      assert.match(notice, /<b>9\/m<\/b> until <bdi>grace<\/bdi> changed it at <time/)
+      assert.equal(/action="change-revert"/.test(notice), role === 'admin')
+      assert.equal(/An admin can change this rule/.test(form.text), role === 'operator')
+      if (role === 'admin') {
+        // The proposed field comes first, and its notice is there until it is saved.
+        assert.ok(form.text.indexOf('id="field-rate"') < form.text.indexOf('id="field-name"'))
+        const previewed = await form.submit({ rate: '4/m', do: 'preview' })
+        assert.match(previewed.text, /Nothing is saved yet: 4\/m is proposed, 2\/m is stored\./)
+        const [, id = ''] = /name="id" value="(\d+)"/.exec(notice) ?? []
+        assert.equal((await form.submit({ id }, {}, 'change-revert')).status, 303)
+        assert.equal((await client.rateLimitRule.findFirst())?.rate, '9/m')
+      } else {
+        clock.advance(DAY_MS + MINUTE_MS)
+        assert.doesNotMatch((await get(page)).text, /class="notice lowered"/)
+      }
+    }
+  })
+
+  test('of two overrides of a client each has its own count, and one applies now', async (t) => {
+    const { client, rules, request, refuse, get } = await start(t, provider)
+    const from = '203.0.113.9'
+    const overrides = client.rateLimitOverride
+    await overrides.create({ data: { client: `ip:${from}`, effect: '200/m' } })
+    await overrides.create({ data: { client: `ip:${from}`, effect: '240/m', pathPattern: '^/search' } })
+    await rules.reload()
+    for (const path of ['/', '/search', '/search', '/search']) {
+      await request(path, { from })
+      await refuse(1, { client: `ip:${from}`, key: from, policy: 'override', ruleName: '', path })
+    }
+    const { text } = await get(`client.html?client=ip%3A${from}`)
+    const cards = text.split('data-key="override-').slice(1, 3)
+    const [onSearch = '', onAll = ''] = cards
+    assert.match(onSearch, /Limited to 240\/m[\s\S]*Applies now:[\s\S]*3 used, 237 left/)
+    assert.match(
+      onAll,
+      /Limited to 200\/m[\s\S]*does not apply to requests such as the latest one[\s\S]*1 used, 199 left/,
+    )
+  })
+
+  test('an operator reads that an admin can raise a rule that refuses many clients', async (t) => {
+    for (const role of ['operator', 'admin', 'viewer'] as const) {
+      const { refuse, get } = await start(t, provider, role)
+      for (let each = 0; each < 25; each++)
+        await refuse(10, { client: `user:${each}`, key: `rule:search:user:${each}` })
+      assert.equal(/An admin can raise this/.test((await get('')).text), role === 'operator', role)
+    }
   })
 })
 

@@ -96,6 +96,7 @@ function incidentView(story: IncidentStory, view: View, rights: IncidentRights) 
     cause,
     is_network: isNetwork,
     limit_href: rights.mayMakeRules && policy !== undefined && rulePage && !isOver && limitHref(policy, rights),
+    needs_admin: mayAct && !rights.mayMakeRules && policy !== undefined && rulePage !== undefined,
     rule_href,
     has_more: mayAct || rule_href !== undefined,
   }

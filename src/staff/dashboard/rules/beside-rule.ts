@@ -1,7 +1,7 @@
 /** The parts of the page of a rule beside its fields: its switch, for those who may do no more, and its history. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Database } from '../../../database/database.js'
-import type { Clock } from '../../../ground/time/clock.js'
+import { type Clock, DAY_MS } from '../../../ground/time/clock.js'
 import { type Change, countOfActions, listChanges } from '../../../rules/history/history.js'
 import { readStandings } from '../../../rules/history/standing.js'
 import type { IdentifiedEntry } from '../../../rules/read-entries.js'
@@ -12,6 +12,8 @@ import { issueFormToken } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
 import { actorWith } from '../../shell/staff-member.js'
 import { canRevert, changeRow } from '../changes/changes-page.js'
+import { toMoment, visible } from '../format.js'
+import { isLess } from '../generous-rate.js'
 
 /** The number of changes that are shown: each leads to the page of all of them. */
 const MAX_CHANGES = 10
@@ -33,14 +35,16 @@ export function besideRule(database: Database, clock: Clock) {
     const standings = await fromDatabase(readStandings(database, changes))
     const counts = await fromDatabase(countOfActions(database, changes))
     const mayWrite = actorWith(request, 'writeRules') !== undefined
-    const mayRevert = (change: Change) => actorWith(request, revertRight(change)) !== undefined
+    const mayRevert = (change: Change) =>
+      actorWith(request, revertRight(change)) !== undefined && canRevert(standings.get(change.id))
     return {
       result: takeNotice(request, reply, rulePage(id)),
+      lowered: lowered(changes, entry.rate, mayRevert, clock.now()),
       switch: mayWrite ? undefined : switchForm(request, reply, id, entry.isActive),
       changes: changes.map((change) => {
         const standing = standings.get(change.id)
         return changeRow(change, {
-          mayRevert: mayRevert(change) && canRevert(standing),
+          mayRevert: mayRevert(change),
           standing,
           nowMs: clock.now(),
           count: counts.get(change.actionId),
@@ -49,6 +53,21 @@ export function besideRule(database: Database, clock: Clock) {
       // Reverting a change leads to the page of all of them.
       kept: Object.entries({ entity: 'rule', name }).map(([field, value]) => ({ name: field, value })),
     }
+  }
+}
+
+/** Returns the edit of the last day that lowered the present rate; undefined where there was none. */
+function lowered(changes: readonly Change[], rate: unknown, mayRevert: (change: Change) => boolean, nowMs: number) {
+  const edit = changes.find(({ before, after }) => before !== null && after !== null && before.rate !== after.rate)
+  if (edit === undefined || edit.after?.rate !== rate || edit.changedAt.getTime() < nowMs - DAY_MS) return undefined
+  const before = String(edit.before?.rate)
+  if (!isLess(String(rate), before)) return undefined
+  return {
+    id: edit.id,
+    rate: visible(before),
+    who: edit.actor === '' ? 'somebody' : visible(edit.actor),
+    ...toMoment(edit.changedAt.getTime()),
+    may_revert: mayRevert(edit),
   }
 }
 
