@@ -45,6 +45,7 @@ export class ChargedUnits {
   readonly #now: () => number
   readonly #usage: Pick<UsageLog, 'record'> | undefined
   readonly #uses = new WeakMap<FastifyRequest, RequestUse>()
+  readonly #underWay = new Set<Promise<unknown>>()
 
   /** @param usage undefined where none is kept */
   constructor(
@@ -108,7 +109,16 @@ export class ChargedUnits {
     }
     const charges = met.map((reservation) => toExcess(reservation, amount))
     if (use.hasEnded) this.#giveBackUnused(met)
-    return leastLeft(await Promise.all(charges.map((check) => this.#limiter.charge(check, nowMs))))
+    const answers = Promise.all(charges.map((check) => this.#limiter.charge(check, nowMs)))
+    this.#underWay.add(answers)
+    const decisions = await answers
+    this.#underWay.delete(answers)
+    return leastLeft(decisions)
+  }
+
+  /** Waits until the store has counted all charges, or owes them. */
+  async close(): Promise<void> {
+    await Promise.all(this.#underWay)
   }
 
   /** Gives back what was reserved and not charged. What was never charged keeps its reservation. */

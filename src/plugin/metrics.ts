@@ -39,6 +39,8 @@ function createReadings(
   return {
     storeErrors: () => limiter.storeErrors,
     fallbackActive: () => Number(limiter.storeIsDown),
+    chargesOwed: () => limiter.owedCharges,
+    chargesLost: () => limiter.lostCharges,
     ...(count === undefined ? {} : { ...createEventReadings(events), incidentsOpen: count.read }),
     ...(settings.useDynamicRules ? createRuleReadings(settings, current, conditions) : {}),
   }

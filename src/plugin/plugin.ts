@@ -130,7 +130,7 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
     limiter,
     responses,
     permits,
-    units: new ChargedUnits(limiter, () => Math.floor(clock.now()), usage),
+    units: components.open('charges', new ChargedUnits(limiter, () => Math.floor(clock.now()), usage)),
     current,
     events,
     counters,

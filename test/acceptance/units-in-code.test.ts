@@ -2,7 +2,14 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import Fastify from 'fastify'
-import { type RateLimitOptions, type RouteLimitOptions, rateLimitPlugin } from '../../src/index.js'
+import { Registry } from 'prom-client'
+import {
+  MemoryStore,
+  type RateLimitOptions,
+  type RouteLimitOptions,
+  rateLimitPlugin,
+  type Store,
+} from '../../src/index.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { eventually } from '../support/eventually.js'
 
@@ -82,6 +89,36 @@ test('a charge that is not a whole number, or whose unit has no valid name, reje
   ])
   assert.ok(app.hasDecorator('smartRateLimit'))
   assert.equal((await request('/')).headers['x-ratelimit-remaining'], '100')
+})
+
+test('while the store is away a charge answers null, is owed, which the metrics tell, and is counted later', async (t) => {
+  const memory = new MemoryStore()
+  let isAway = false
+  const backend: Store = {
+    concurrency: 8,
+    async check(checks, nowMs) {
+      if (isAway) throw new Error('away')
+      return memory.check(checks, nowMs)
+    },
+    settle: (settlements) => memory.settle(settlements),
+    reset: (keys) => memory.reset(keys),
+    close: () => undefined,
+  }
+  const registry = new Registry()
+  const limit = { name: 'tokens', rate: '100/m', key: 'user', unit: 'tokens' }
+  const plugin = { metrics: { prometheus: registry }, onStoreError: 'allow', middleware: { backend } } as const
+  const { request, clock } = await start(t, limit, plugin)
+  const leftAfter = async () => JSON.parse((await request('/chat', ALICE)).text).tokens
+  const owed = async () => (await registry.getSingleMetric('ratelimit_charges_owed')?.get())?.values[0]?.value
+  assert.equal(await leftAfter(), 60)
+  isAway = true
+  assert.equal(await leftAfter(), null)
+  assert.equal(await owed(), 1)
+  isAway = false
+  clock.advance(1_000)
+  await request('/chat', BOB)
+  await eventually('the charge is counted', async () => (await owed()) === 0)
+  assert.equal(await leftAfter(), 0, '40 before the outage, 40 in it, 40 now')
 })
 
 const WRONG: readonly (readonly [RouteLimitOptions, RegExp])[] = [

@@ -57,6 +57,22 @@ export const READINGS = [
     help: '1 while the store, or a part of it, fails and onStoreError decides, else 0.',
   },
   {
+    reading: 'chargesOwed',
+    name: 'ratelimit.charges.owed',
+    unit: '{charge}',
+    kind: 'gauge',
+    combine: 'sum',
+    help: 'Charges that are kept for a store that fails.',
+  },
+  {
+    reading: 'chargesLost',
+    name: 'ratelimit.charges.lost',
+    unit: '{charge}',
+    kind: 'counter',
+    combine: 'sum',
+    help: 'Charges lost, because too many were kept for a store that fails.',
+  },
+  {
     reading: 'eventsWritten',
     name: 'ratelimit.events.written',
     unit: '{event}',
