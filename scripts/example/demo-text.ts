@@ -35,6 +35,11 @@ export function demoLines({ origin, database, passwords, panel, token, hasMetric
     token === undefined
       ? `  API       needs ${API_PACKAGE}`
       : `  API       curl -H 'authorization: Bearer ${token}' ${origin}/ratelimit/api/reports/incidents`,
+    ...(token === undefined
+      ? []
+      : [
+          `  Block     curl -H 'authorization: Bearer ${token}' --json '{"client":"203.0.113.0/24","effect":"deny","for":"2h"}' ${origin}/ratelimit/api/overrides`,
+        ]),
     hasMetrics ? `  Metrics   curl ${origin}/metrics` : `  Metrics   need ${METRICS_PACKAGE}`,
     ...(missing.length === 0 ? [] : [`  To add    ${commandWith(missing)}`]),
     '  Alerts    come here, a line for each incident',

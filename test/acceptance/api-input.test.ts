@@ -136,6 +136,13 @@ const CASES: readonly Case[] = [
   [
     'POST',
     '/overrides',
+    { json: { client: 'user:7', effect: 'deny', expiresAt: '2h' } },
+    400,
+    { expiresAt: /"2h" is a duration: give it as "for" instead/ },
+  ],
+  [
+    'POST',
+    '/overrides',
     { json: { client: 'user:\0', effect: 'deny', note: '\ud800' } },
     400,
     { client: /./, note: /./ },
@@ -183,7 +190,7 @@ const CASES: readonly Case[] = [
     { since: /is not a valid moment/, until: /is not a valid moment/ },
   ],
   ['GET', '/events?since=0000-01-01T00:00:00Z', {}, 400, { since: /is not a valid moment/ }],
-  ['GET', '/events?client=%20', {}, 400, { client: /does not tell: give ip:203\.0\.113\.7 or user:7/ }],
+  ['GET', '/events?client=%20', {}, 400, { client: /cannot be searched: give ip:203\.0\.113\.7 or user:7/ }],
   ['GET', `/reports/offender?key=${NUL}`, {}, 400, { key: /contains NUL/ }],
   ['GET', `/reports/client?client=user:${NUL}`, {}, 400, { client: /contains NUL/ }],
   ['GET', `/reports/traffic?path=${NUL}&rule=${NUL}`, {}, 400, { path: /contains NUL/, rule: /contains NUL/ }],

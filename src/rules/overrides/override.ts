@@ -75,7 +75,7 @@ const OVERRIDE_FIELDS = {
   expiresAt: {
     kind: 'moment',
     default: null,
-    parse: parseMoment,
+    parse: parseExpiry,
     about: 'The expiry, such as 2030-01-31T12:00:00Z; null for none. Expired overrides are left out.',
     help: 'Empty: it never expires.',
     panel: { title: 'Expires', input: 'expiry', column: 'sorted' },
@@ -167,6 +167,15 @@ export function parseOverride(row: OverrideRow): Override {
 export function isInForce({ expiresAtMs, bannedAtMs }: Override, nowMs: number): boolean {
   if (expiresAtMs === null) return true
   return nowMs < expiresAtMs && (bannedAtMs === null || bannedAtMs <= latestStartMs(nowMs, expiresAtMs - bannedAtMs))
+}
+
+function parseExpiry(value: unknown): number | null {
+  if (typeof value === 'string' && readDuration(value) !== undefined) {
+    throw new Error(
+      `${JSON.stringify(value)} is a duration: give it as "for" instead, or a moment such as 2027-01-31T12:00:00Z`,
+    )
+  }
+  return parseMoment(value)
 }
 
 function parseDuration(value: unknown): number {
