@@ -139,7 +139,7 @@ inChromium(() => {
       names.push(await focused(page))
     }
     // The first one is the button that blocks, by its field.
-    assert.match(names.join(), /^for,Actions for user:2.+,Raise the limit of user:2,More about user:2/)
+    assert.match(names.join(), /^for,Raise the limit of user:2,Actions for user:2.+,More about user:2/)
 
     const chart = await endOf(page, 'svg.chart')
     await incidents.getByText('More about user:2').focus()
