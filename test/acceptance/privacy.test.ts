@@ -52,7 +52,7 @@ function openFolder(t: TestContext): string {
 async function storedIn({ url, schema, database }: TestDatabase): Promise<Buffer> {
   if (database.dialect.provider === 'sqlite') {
     const folder = dirname(url.slice('file:'.length))
-    return Buffer.concat(readdirSync(folder).map((file) => readFileSync(join(folder, file))))
+    return Buffer.concat(filesIn(folder))
   }
   const tables = await database.query<{ name: string }>(
     "SELECT table_name AS name FROM information_schema.tables WHERE table_schema = $1 AND table_type = 'BASE TABLE'",
@@ -149,6 +149,12 @@ async function sendTraffic({ statuses, overrides, app }: Started): Promise<void>
   await app.smartRateLimit.events.flush()
 }
 
+/** Returns the contents of a folder's files, those of its folders too. */
+function filesIn(folder: string): Buffer[] {
+  const entries = readdirSync(folder, { recursive: true, withFileTypes: true })
+  return entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => readFileSync(join(parentPath, name)))
+}
+
 forEachDatabase((provider) => {
   for (const addresses of ['truncated', 'pseudonym'] as const) {
     test(`no address is stored with ${addresses}: counters, bans, log, sums, alerts, spool, and the log of the host`, async (t) => {
@@ -180,7 +186,7 @@ forEachDatabase((provider) => {
       await statuses(2, '/spooled', { from: IPV6 })
       await statuses(2, '/spooled', { from: IPV4 })
       await eventually('events are in the spool', () => events.stats().spooled === 4)
-      const spooled = Buffer.concat(readdirSync(folder).map((file) => readFileSync(join(folder, file))))
+      const spooled = Buffer.concat(filesIn(folder))
       assert.match(spooled.toString(), /spooled/)
       assert.deepEqual(spellingsIn(spooled), [])
       await database.database.execute(
