@@ -112,7 +112,7 @@ inChromium(() => {
     await live.waitFor()
     assert.deepEqual(await names(), ['user:7', OFFENDER.key])
 
-    await row.getByRole('link', { name: 'user:7' }).focus()
+    await row.getByRole('link', { name: 'user:7', exact: true }).focus()
     await overtake(OFFENDER)
     await page.getByLabel('Search everything').focus()
     await page.clock.runFor(1)

@@ -45,7 +45,7 @@ inChromium(() => {
 
         await open('')
         await click(page.getByRole('link', { name: 'Rules', exact: true }))
-        await page.getByLabel('Search everything').fill('sale-')
+        await page.getByLabel('Search', { exact: true }).fill('sale-')
         await page.keyboard.press('Enter')
         await click(page.getByRole('button', { name: 'Disable all 10 found' }))
         await page.getByText(/^10 rules were disabled: /).waitFor()

@@ -87,14 +87,15 @@ function toShareRow(
   counts: TrafficCounts,
   segments: ShareRow['segments'],
 ): ShareRow {
+  const requests = allRequests(counts)
   return {
     name,
     href,
-    requests: formatCount(allRequests(counts)),
+    requests: formatCount(requests),
     blocked: formatCount(counts.blocked),
     would_block: formatCount(counts.would_block),
     denied: formatCount(counts.denied),
-    block_rate: formatRate(counts.total === 0 ? 0 : counts.blocked / counts.total),
+    block_rate: formatRate(requests === 0 ? 0 : counts.blocked / requests),
     segments,
     effect: undefined,
   }
