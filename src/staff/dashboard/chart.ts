@@ -146,11 +146,10 @@ function limitTo({ total, blocked, would_block, denied }: TrafficCounts, series:
 function describeTraffic({ bar_ms, bars }: OverTime, rates: boolean): string {
   const sum = sumTraffic(bars)
   const [first] = bars
-  const all = allRequests(sum)
-  if (first === undefined || all === 0) return 'No requests.'
+  if (first === undefined || allRequests(sum) === 0) return 'No requests.'
   const busiest = bars.reduce((most, bar) => (allRequests(bar) > allRequests(most) ? bar : most), first)
-  const rate = rates ? ` (${formatRate(sum.blocked / all)})` : ''
-  const sentences = [`${formatRequests(all)}, ${formatCount(sum.blocked)}${rate} of them refused`]
+  const rate = rates && sum.total > 0 ? ` (${formatRate(sum.blocked / sum.total)})` : ''
+  const sentences = [`${formatRequests(allRequests(sum))}, ${formatCount(sum.blocked)}${rate} of them refused`]
   if (sum.would_block > 0) sentences.push(`${formatCount(sum.would_block)} would be refused`)
   if (sum.denied > 0) sentences.push(`${formatCount(sum.denied)} denied`)
   const time = barTime(busiest.start_ms, bar_ms)

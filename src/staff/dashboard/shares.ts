@@ -87,15 +87,14 @@ function toShareRow(
   counts: TrafficCounts,
   segments: ShareRow['segments'],
 ): ShareRow {
-  const requests = allRequests(counts)
   return {
     name,
     href,
-    requests: formatCount(requests),
+    requests: formatCount(allRequests(counts)),
     blocked: formatCount(counts.blocked),
     would_block: formatCount(counts.would_block),
     denied: formatCount(counts.denied),
-    block_rate: formatRate(requests === 0 ? 0 : counts.blocked / requests),
+    block_rate: formatRate(counts.total === 0 ? 0 : counts.blocked / counts.total),
     segments,
     effect: undefined,
   }
