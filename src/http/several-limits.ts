@@ -200,9 +200,9 @@ function checkOne(
 function note({ countsAtOnce }: SeveralLimitsDependencies, applied: AppliedLimit, decision: Decision): void {
   const { limit, check } = applied
   const isCharged = check.cost > 0 && (limit.counts === null || countsAtOnce)
-  // A limit that refuses counts that as its algorithm does; one that only would refuse has let the request pass.
+  // What a fixed window counts beyond its limit is given back as well: it may refuse because of what others hold for a moment.
   const { algorithm, reserves = false } = check.policy
-  const countsBeyond = !limit.block && algorithm === 'fixed_window' && !reserves
+  const countsBeyond = algorithm === 'fixed_window' && !reserves
   applied.decision = decision
   applied.isTaken = isCharged && (decision.allowed || countsBeyond)
 }
