@@ -73,7 +73,7 @@ export interface AppliedLimit {
   readonly check: Check
   /** The answer; `NOT_ASKED` where a remembered refusal of another limit has decided. */
   decision: Decision
-  /** Whether the request used something of the limit that is given back if another limit refuses it. */
+  /** Whether the request used something of the limit that is given back if it is refused. */
   isTaken: boolean
 }
 
