@@ -15,7 +15,8 @@ import { checkFixedWindow, type FixedWindowCounter, settleFixedWindow } from './
 import { windowEndMs } from './period.js'
 import { checkSlidingWindow, type SlidingWindowCounter, settleSlidingWindow } from './sliding-window.js'
 
-type CheckFunction<Counter> = (
+/** An algorithm: a check of one window, from the counter as it stands. */
+export type CheckFunction<Counter> = (
   counter: Counter | undefined,
   policy: Policy,
   cost: number,

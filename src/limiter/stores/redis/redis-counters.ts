@@ -1,13 +1,20 @@
 /** The script's input for each algorithm, and the decisions from the counter that was stored before. */
 
-import type { Algorithm, Checked, Decision, NamedWindow, Policy, RateAlgorithm, Settlement } from '../../algorithm.js'
+import type { Algorithm, Decision, NamedWindow, RateAlgorithm, Settlement } from '../../algorithm.js'
 import { checkBucket } from '../../bucket.js'
 import { decideConcurrencyInOrder } from '../../concurrency.js'
 import { checkFixedWindow } from '../../fixed-window.js'
 import { windowStartMs } from '../../period.js'
 import { settledNumbers } from '../../settlement.js'
 import { checkSlidingWindow } from '../../sliding-window.js'
-import { readBucket, readFixedWindow, readSlidingWindow, WINDOW_CHECKS, type WindowNumbers } from '../../windows.js'
+import {
+  type CheckFunction,
+  readBucket,
+  readFixedWindow,
+  readSlidingWindow,
+  WINDOW_CHECKS,
+  type WindowNumbers,
+} from '../../windows.js'
 import { type CheckGroup, type Joins, joinsRate, replayChecks, sameLimitAndCost, toAdmission } from '../groups.js'
 import { readNumbers, splitNumbers } from '../numbers-text.js'
 
@@ -30,13 +37,7 @@ export interface RedisCounter {
 
 interface RedisDefinition<Counter> extends Pick<RedisCounter, 'letter'> {
   readonly algorithm: RateAlgorithm
-  readonly check: (
-    counter: Counter | undefined,
-    policy: Policy,
-    cost: number,
-    nowMs: number,
-    charges?: boolean,
-  ) => Checked<Counter>
+  readonly check: CheckFunction<Counter>
   readonly read: (numbers: WindowNumbers) => Counter
   /** The number of numbers that a window has. */
   readonly size: number
