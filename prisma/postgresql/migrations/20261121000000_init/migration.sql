@@ -550,7 +550,8 @@ CREATE CONSTRAINT TRIGGER "rate_limit_revision_bump" AFTER INSERT ON "rate_limit
 DEFERRABLE INITIALLY DEFERRED
 FOR EACH ROW EXECUTE FUNCTION "rate_limit_revision_bump"();
 
-CREATE FUNCTION "rate_limit_rule_json"(entry JSONB) RETURNS TEXT LANGUAGE sql STABLE AS $$
+-- STRICT keeps it from being inlined into its callers, where the row would become JSON once per field.
+CREATE FUNCTION "rate_limit_rule_json"(entry JSONB) RETURNS TEXT LANGUAGE sql STABLE STRICT AS $$
     SELECT json_build_object(
         'name', entry -> 'name',
         'description', entry -> 'description',
@@ -621,7 +622,7 @@ FOR EACH ROW EXECUTE FUNCTION "rate_limit_rule_record"();
 CREATE TRIGGER "rate_limit_rule_recorded_truncate" BEFORE TRUNCATE ON "rate_limit_rule"
 FOR EACH STATEMENT EXECUTE FUNCTION "rate_limit_rule_record"();
 
-CREATE FUNCTION "rate_limit_override_json"(entry JSONB) RETURNS TEXT LANGUAGE sql STABLE AS $$
+CREATE FUNCTION "rate_limit_override_json"(entry JSONB) RETURNS TEXT LANGUAGE sql STABLE STRICT AS $$
     SELECT json_build_object(
         'client', entry -> 'client',
         'effect', entry -> 'effect',
