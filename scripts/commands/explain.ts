@@ -1,7 +1,8 @@
 import { errorMessage, InvalidSettingError } from '../../src/ground/errors.js'
-import type { ExplainedLimit, Explanation } from '../../src/http/explain/explain.js'
+import type { Explanation } from '../../src/http/explain/explain.js'
+import type { ExplainedLimit } from '../../src/http/explain/explained-limit.js'
 import { variableFor } from '../../src/plugin/settings/environment.js'
-import { explanationSentence } from '../../src/staff/dashboard/explain-page.js'
+import { explanationSentence, rateWords } from '../../src/staff/dashboard/explain-page.js'
 import { formatCount, visible } from '../../src/staff/dashboard/format.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
 import { commandSettings, type DatabaseOptions } from './support/open-database.js'
@@ -54,7 +55,13 @@ function limitLines({ limits }: Explanation): string[] {
   )
 }
 
-function cells({ policy, group, rate, count, remaining, why }: ExplainedLimit, hasGroups: boolean): string[] {
+function cells({ policy, group, rate, unit, count, remaining, why }: ExplainedLimit, hasGroups: boolean): string[] {
   const numbers = [count, remaining].map((number) => (number === null ? '' : formatCount(number)))
-  return [...numbers, rate ?? '', ...(hasGroups ? [group] : []), visible(policy), visible(why)]
+  return [
+    ...numbers,
+    rate === null ? '' : rateWords(rate, unit),
+    ...(hasGroups ? [group] : []),
+    visible(policy),
+    visible(why),
+  ]
 }

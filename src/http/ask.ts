@@ -89,8 +89,8 @@ export function createAsk(
   }
 }
 
-/** Returns the answer of a check of cost 0 as it is for a request with a cost of its own. */
-function forOneRequest(checked: CheckedRequest, requestCost: number): RequestDecision {
+/** Turns the answer of a check of cost 0 into that for a request with a cost of its own, and returns it. */
+export function forOneRequest(checked: CheckedRequest, requestCost: number): RequestDecision {
   const { applied, limit } = checked
   // The ceiling is not among the limits that it refuses beside.
   if (!applied?.some((each) => each.limit === limit)) {

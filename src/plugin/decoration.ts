@@ -2,11 +2,12 @@
 
 import { clientsForKey } from '../clients/client.js'
 import { clientAddress, storedSpellings } from '../clients/client-networks.js'
-import { formatCounters, refusalsLimitName, ruleLimitName } from '../clients/counter.js'
+import { formatCounter, formatCounters, refusalsLimitName, ruleLimitName } from '../clients/counter.js'
 import { clientText } from '../clients/override-client.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import type { OutageLog } from '../ground/outage-log.js'
 import { createdByFirstCall } from '../ground/remember.js'
+import { REQUESTS } from '../ground/unit.js'
 import type { Charges, ChargesLeft } from '../http/charged-units.js'
 import type { RequestAddresses } from '../http/client-address.js'
 import type { CodeCounters } from '../http/code-counters.js'
@@ -145,6 +146,17 @@ export function createInternals(
       return allRules(current.lastGood()).some(({ name, client }) => name === ruleName && client.kind === 'user')
     },
     limitNamed: (policy) => findLimit(settings, current, policy),
+    async askRule(name, client) {
+      const { clock, privacy } = settings
+      const nowMs = clock.now()
+      const rule = allRules(await current.at(nowMs)).find((each) => each.name === name)
+      const [counted] = rule === undefined ? [] : clientsForKey(privacy?.toCounted(client) ?? client, rule.client)
+      if (rule === undefined || counted === undefined) return undefined
+      const { withStanding } = await import('../http/explain/explained-limit.js')
+      const check = { key: formatCounter(ruleLimitName(name), counted), policy: rule.policy, cost: 0 }
+      const decision = await limiter.check(check, nowMs, 0)
+      return withStanding(name, toRateText(rule.policy), '', { limit: rule, decision }, rule.group)
+    },
     overrideFor: (client, path = '/') => findOverride(current, client, routedPath(path), settings.clock.now()),
     clientCounters: (client) => {
       const inForce = current.lastGood()
@@ -195,11 +207,12 @@ function findOverride(current: CurrentSnapshot, client: string, path: string, no
 function findLimit({ middleware }: Settings, current: CurrentSnapshot, policy: string): NamedLimit | undefined {
   const rule = allRules(current.lastGood()).find(({ name }) => name === policy)
   if (rule !== undefined) {
-    const countsRequests = rule.cost === 1 && rule.counts === null
-    const limit = { rate: toRateText(rule.policy), algorithm: rule.policy.algorithm }
+    const { unit } = rule
+    const countsRequests = rule.cost === 1 && rule.counts === null && unit === REQUESTS
+    const limit = { rate: toRateText(rule.policy), unit, algorithm: rule.policy.algorithm }
     return countsRequests ? { ...limit, pathPattern: rule.pathPattern } : limit
   }
-  const { algorithm, defaultRate, rateLimits } = middleware
+  const { algorithm, defaultRate, rateLimits, unit } = middleware
   const rate = policy === 'default' ? defaultRate : Object.hasOwn(rateLimits, policy) ? rateLimits[policy] : undefined
-  return typeof rate === 'string' ? { rate, algorithm } : undefined
+  return typeof rate === 'string' ? { rate, unit, algorithm } : undefined
 }

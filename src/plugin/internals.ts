@@ -5,6 +5,7 @@ import type { Database } from '../database/database.js'
 import type { OutageLog } from '../ground/outage-log.js'
 import type { Clock } from '../ground/time/clock.js'
 import type { CodeLimit } from '../http/code-limits.js'
+import type { ExplainedLimit } from '../http/explain/explained-limit.js'
 import type { FindTemplate } from '../http/routes/route-finder.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
@@ -46,6 +47,8 @@ export function nearestMount(mounts: readonly string[], path: string): string | 
 export interface NamedLimit {
   /** The rate, such as `100/m`. */
   readonly rate: string
+  /** What the rate counts. */
+  readonly unit: string
   readonly algorithm: Algorithm
   /** The path pattern of a rule that counts each request once, as an override does; undefined for other limits. */
   readonly pathPattern?: string
@@ -97,6 +100,12 @@ export interface Internals {
   countsByUser(ruleName: string | undefined): boolean
   /** Returns the limit that events name by its policy; undefined where it has no fixed rate, or is not in force. */
   limitNamed(policy: string): NamedLimit | undefined
+  /**
+   * Asks what is left to a client of a rule in force, and charges nothing; undefined where the rule counts by something else.
+   *
+   * @param client as the log has it
+   */
+  askRule(name: string, client: string): Promise<ExplainedLimit | undefined>
   /**
    * Returns the override that decides about a client's requests, as this process knows it; undefined where none does.
    *

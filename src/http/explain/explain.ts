@@ -1,15 +1,17 @@
 import type { FastifyRequest, RouteOptions } from 'fastify'
 import { InvalidSettingError } from '../../ground/errors.js'
+import { REQUESTS } from '../../ground/unit.js'
 import type { Decision } from '../../limiter/algorithm.js'
 import { type Rate, toRateText } from '../../limiter/rate.js'
-import { asPeek } from '../ask.js'
-import { type AppliedLimit, CheckedRequest, type Limit } from '../checked-request.js'
+import { asPeek, forOneRequest } from '../ask.js'
+import { CheckedRequest, type Limit } from '../checked-request.js'
 import type { ClientAddress } from '../client-address.js'
 import { after } from '../host-function.js'
 import type { HookDependencies } from '../on-request.js'
 import { noteUser } from '../request-user.js'
 import type { ExplainableLimit } from '../routes/route-limit.js'
 import type { DescribedRequest, RequestDescription } from './described-request.js'
+import { type Answer, type ExplainedLimit, withoutStanding, withStanding } from './explained-limit.js'
 import { listReasons, type ReasonDependencies, RULE_MATCHES } from './reasons.js'
 
 export interface ExplainOptions {
@@ -23,25 +25,6 @@ export interface ExplainOptions {
   readonly user?: object | string | number | bigint | null | undefined
   /** The headers, in any case; several values as a list. */
   readonly headers?: Readonly<Record<string, string | readonly string[] | undefined>> | undefined
-}
-
-/** A limit, and whether it checks the request. */
-export interface ExplainedLimit {
-  /**
-   * A rule's name, a prefix such as `/auth/`, `default`, `override`, `deny-list`, `allow-list`, `ceiling`, `path-length`, or the name of
-   * a limit of the route (`route` without one).
-   */
-  readonly policy: string
-  /** The group of the rule; empty where it has none, and for what is no rule. */
-  readonly group: string
-  /** The rate, such as `100/m`; null where there is none. */
-  readonly rate: string | null
-  readonly applies: boolean
-  /** A sentence. */
-  readonly why: string
-  /** The usage of the client, without this request; null where the limit does not apply, or counts nothing. */
-  readonly count: number | null
-  readonly remaining: number | null
 }
 
 /** The limits that a request meets. */
@@ -70,10 +53,9 @@ export interface ExplainDependencies extends ReasonDependencies {
 /** A decision, and the answers of the limits on the way to it. */
 interface Traced {
   readonly checked: CheckedRequest
-  /** The decision of the limit that decides beside the ceiling. */
-  readonly decision: Decision | undefined
-  readonly limit: Limit
-  readonly ceiling: Decision | undefined
+  /** What stands of the limits that apply, beside the ceiling; an exemption has none. */
+  readonly answers: readonly Answer<Limit>[]
+  readonly ceiling: Answer | undefined
   /** The reason why no limit is asked; undefined where one is. */
   readonly skipped: string | undefined
 }
@@ -119,7 +101,7 @@ interface RouteAnswer {
 
 /** Asks a limit of the route, and charges nothing. */
 async function askRoute(
-  { policy, rate, dependenciesFor }: ExplainableLimit,
+  { policy, rate, unit, dependenciesFor }: ExplainableLimit,
   { request, address, user }: RequestAndClient,
 ): Promise<RouteAnswer> {
   const hook = dependenciesFor(() => address)
@@ -127,13 +109,14 @@ async function askRoute(
   const checked = new CheckedRequest(request, hook.path(request))
   checked.cost = 0
   await hook.decide(asking, checked)
-  const { decision, limit, isExempt, isRefused } = checked
+  const { decision, limit, isExempt } = checked
   if (isExempt || limit.isDenial) {
     const why = isExempt ? 'The allow list exempts the address.' : 'The deny list decides before it.'
-    return { explained: withoutStanding(policy, rate, false, why), isRefused: false }
+    return { explained: withoutStanding(policy, rate, unit, false, why), isRefused: false }
   }
-  const why = 'The route has this limit of its own.'
-  return { explained: { ...withoutStanding(policy, rate, true, why), ...standing(decision) }, isRefused }
+  forOneRequest(checked, 1)
+  const explained = withStanding(policy, rate, 'The route has this limit of its own.', { limit, decision })
+  return { explained, isRefused: checked.isRefused }
 }
 
 async function trace(
@@ -173,11 +156,13 @@ async function trace(
     checked.nowMs = hook.now()
     checked.inForce = await hook.inForce(checked.nowMs, 0)
   }
+  const applied = checked.applied?.map((each) => ({ limit: each.limit, decision: each.decision }))
+  const answers = checked.isExempt ? [] : (applied ?? [{ limit: limit ?? checked.limit, decision }])
+  if (!checked.isExempt) forOneRequest(checked, 1)
   return {
     checked,
-    decision,
-    limit: limit ?? checked.limit,
-    ceiling: ofCeiling,
+    answers,
+    ceiling: ceiling && ofCeiling && { limit: ceiling.limit, decision: ofCeiling },
     skipped: skipped ?? (isHostSkip ? 'The option "skip" exempts the request.' : undefined),
   }
 }
@@ -191,38 +176,28 @@ function decidedBy({ checked, skipped }: Traced): string | null {
 async function listLimits(dependencies: ExplainDependencies, traced: Traced): Promise<ExplainedLimit[]> {
   const { checked, ceiling, skipped } = traced
   const reasons = await listReasons(dependencies, checked)
-  const answers = new Map(answersOf(traced).map((answer) => [answer.limit.policyName, answer]))
+  const answers = new Map(traced.answers.map((answer) => [answer.limit.policyName, answer]))
   const alone = checked.isExempt || checked.limit.isDenial ? decidedBy(traced) : undefined
   const applies = (name: string) => answers.has(name) || name === alone
-  const deciders = new Map(reasons.flatMap(([name, , , , group = '']) => (applies(name) ? [[group, name]] : [])))
-  const limits = reasons.map(([name, rate, matches, why, group = '']): ExplainedLimit => {
-    if (skipped !== undefined) return withoutStanding(name, rate, false, skipped, group)
+  const deciders = new Map(reasons.flatMap(([name, , , , , group = '']) => (applies(name) ? [[group, name]] : [])))
+  const limits = reasons.map(([name, rate, unit, matches, why, group = '']): ExplainedLimit => {
+    if (skipped !== undefined) return withoutStanding(name, rate, unit, false, skipped, group)
     if (!applies(name)) {
-      return withoutStanding(name, rate, false, matches ? whyNotApplied(deciders.get(group), alone, group) : why, group)
+      const idle = matches ? whyNotApplied(deciders.get(group), alone, group) : why
+      return withoutStanding(name, rate, unit, false, idle, group)
     }
-    const answer = answers.get(name)
     // A request is not searched for the patterns of rules behind the one that decides: here its path may be too long.
-    const reason = (matches ? why : RULE_MATCHES) + (answer?.limit.block === false ? REFUSES_NOTHING : '')
-    return { ...withoutStanding(name, rate, true, reason, group), ...standing(answer?.decision) }
+    return withStanding(name, rate, matches ? why : RULE_MATCHES, answers.get(name), group)
   })
   if (dependencies.ceiling === undefined) return limits
   const rate = toRateText(dependencies.ceiling)
-  const isAsked = ceiling !== undefined && skipped === undefined
-  const why = isAsked
-    ? 'It counts every checked request of the address, beside what else decides.'
-    : (skipped ?? 'Denied and exempt requests count against no ceiling.')
-  return [...limits, { ...withoutStanding('ceiling', rate, isAsked, why), ...(isAsked && standing(ceiling)) }]
+  if (ceiling !== undefined && skipped === undefined) {
+    const why = 'It counts every checked request of the address, beside what else decides.'
+    return [...limits, withStanding('ceiling', rate, why, ceiling)]
+  }
+  const why = skipped ?? 'Denied and exempt requests count against no ceiling.'
+  return [...limits, withoutStanding('ceiling', rate, REQUESTS, false, why)]
 }
-
-type Answer = Pick<AppliedLimit, 'limit'> & { readonly decision: Decision | undefined }
-
-/** Returns the answers of the limits that apply, beside the ceiling; an exemption has none. */
-function answersOf({ checked, limit, decision }: Traced): readonly Answer[] {
-  if (checked.isExempt) return []
-  return checked.applied ?? [{ limit, decision }]
-}
-
-const REFUSES_NOTHING = ' It refuses nothing: "block" is false.'
 
 /**
  * @param decider what applies of its group
@@ -232,19 +207,4 @@ function whyNotApplied(decider: string | undefined, alone: string | null | undef
   const before = decider ?? alone
   if (before === undefined) return 'The store cannot count its rate.'
   return `${JSON.stringify(before)} decides before it${decider === undefined || group === '' ? '' : ' in the group'}.`
-}
-
-function withoutStanding(
-  policy: string,
-  rate: string | null,
-  applies: boolean,
-  why: string,
-  group = '',
-): ExplainedLimit {
-  return { policy, group, rate, applies, why, count: null, remaining: null }
-}
-
-function standing(decision: Decision | undefined): Pick<ExplainedLimit, 'count' | 'remaining'> {
-  if (decision === undefined || decision.unavailable) return { count: null, remaining: null }
-  return { count: decision.count, remaining: decision.remaining }
 }

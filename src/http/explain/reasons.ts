@@ -2,6 +2,7 @@
 
 import { clientText } from '../../clients/override-client.js'
 import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
+import { REQUESTS } from '../../ground/unit.js'
 import { toRateText } from '../../limiter/rate.js'
 import { isInForce as isOverrideInForce } from '../../rules/overrides/override.js'
 import type { RequestWork } from '../../rules/patterns/work.js'
@@ -20,6 +21,8 @@ export interface ReasonDependencies {
   readonly prefixes: PathPrefixes<string>
   readonly rateLimits: Readonly<Record<string, string>>
   readonly defaultRate: string | RateFunction
+  /** The unit of the prefixes and of the default. */
+  readonly unit: string
   readonly useDynamicRules: boolean
   readonly hasDenyList: boolean
   readonly hasAllowList: boolean
@@ -31,7 +34,14 @@ const NO_ADDRESS = 'The address is not known, only its pseudonym.'
 const NONE_GIVEN = 'No address was given.'
 
 /** The reason why a limit applies or does not, before what decides first is taken into account. */
-export type Reason = readonly [policy: string, rate: string | null, matches: boolean, why: string, group?: string]
+export type Reason = readonly [
+  policy: string,
+  rate: string | null,
+  unit: string,
+  matches: boolean,
+  why: string,
+  group?: string,
+]
 
 /**
  * Lists the limits but the ceiling, in the order of deciding, a slice at a time: there may be thousands of rules. All
@@ -48,7 +58,7 @@ export async function listReasons(dependencies: ReasonDependencies, checked: Che
     const why = isListed
       ? 'The address is on the deny list: every request is denied.'
       : 'The address is not on the deny list.'
-    listed.push(['deny-list', null, isListed, unknown ?? why])
+    listed.push(['deny-list', null, REQUESTS, isListed, unknown ?? why])
   }
   if (dependencies.useDynamicRules) listed.push(await overrideReason(checked, slices))
   if (dependencies.hasAllowList) {
@@ -56,7 +66,7 @@ export async function listReasons(dependencies: ReasonDependencies, checked: Che
     const why = isListed
       ? 'The address is on the allow list: every request is allowed.'
       : 'The address is not on the allow list.'
-    listed.push(['allow-list', null, isListed, unknown ?? why])
+    listed.push(['allow-list', null, REQUESTS, isListed, unknown ?? why])
   }
   const work: ExplainWork = { patterns: { work: 0 }, conditions: { work: 0 } }
   listed.push(...(await ruleReasons(rules, checked, work, slices)))
@@ -65,6 +75,7 @@ export async function listReasons(dependencies: ReasonDependencies, checked: Che
   const tooLong: Reason = [
     'path-length',
     null,
+    REQUESTS,
     true,
     `The path, the query or a header is too long for the patterns and conditions of rules${REFUSED}`,
   ]
@@ -102,17 +113,24 @@ async function overrideReason(checked: CheckedRequest, slices: CooperativeYield)
   const { override } = checked
   const others = await othersFor(checked, slices)
   if (override === undefined) {
-    return ['override', null, false, `No override in force is for this client and path.${others}`]
+    return ['override', null, REQUESTS, false, `No override in force is for this client and path.${others}`]
   }
   if (override === null) {
-    return ['path-length', null, true, `The path is too long to be searched for the patterns of overrides${REFUSED}`]
+    return [
+      'path-length',
+      null,
+      REQUESTS,
+      true,
+      `The path is too long to be searched for the patterns of overrides${REFUSED}`,
+    ]
   }
   const { effect } = override
   const client = clientText(override.client)
-  if (effect === 'deny') return ['override', null, true, `An override is for ${client}: every request is denied.`]
+  if (effect === 'deny')
+    return ['override', null, REQUESTS, true, `An override is for ${client}: every request is denied.`]
   if (effect === 'allow')
-    return ['override', null, true, `An override is for ${client}: every request is allowed.${others}`]
-  return ['override', toRateText(effect), true, `An override sets the rate of ${client}.${others}`]
+    return ['override', null, REQUESTS, true, `An override is for ${client}: every request is allowed.${others}`]
+  return ['override', toRateText(effect), REQUESTS, true, `An override sets the rate of ${client}.${others}`]
 }
 
 /** Says how many overrides may be for the client's address, where that is not given. */
@@ -132,7 +150,7 @@ type Matching = ReadonlySet<Rule> | null
 
 function ruleReason(matching: Matching, checked: CheckedRequest, rule: Rule, work: RequestWork): Reason {
   const why = whyNot(matching, checked, rule, work)
-  return [rule.name, toRateText(rule.policy), why === undefined, why ?? RULE_MATCHES, rule.group]
+  return [rule.name, toRateText(rule.policy), rule.unit, why === undefined, why ?? RULE_MATCHES, rule.group]
 }
 
 function whyNot(matching: Matching, checked: CheckedRequest, rule: Rule, work: RequestWork): string | undefined {
@@ -144,7 +162,10 @@ function whyNot(matching: Matching, checked: CheckedRequest, rule: Rule, work: R
   return rule.condition === undefined ? undefined : whyNotHeld(rule.condition, checked, work)
 }
 
-function staticReasons({ prefixes, rateLimits, defaultRate }: ReasonDependencies, checked: CheckedRequest): Reason[] {
+function staticReasons(
+  { prefixes, rateLimits, defaultRate, unit }: ReasonDependencies,
+  checked: CheckedRequest,
+): Reason[] {
   const found = prefixes.find(checked.path)
   const reasons = Object.entries(rateLimits)
     .toSorted(([one], [other]) => other.length - one.length)
@@ -153,6 +174,7 @@ function staticReasons({ prefixes, rateLimits, defaultRate }: ReasonDependencies
       return [
         prefix,
         rate,
+        unit,
         isFound,
         isFound ? `The path is at or below ${prefix}.` : `The path is not below ${prefix}, or a longer prefix decides.`,
       ]
@@ -161,5 +183,5 @@ function staticReasons({ prefixes, rateLimits, defaultRate }: ReasonDependencies
   const isDefault = found === undefined
   const rules = checked.inForce.groups.length === 0 ? 'rule' : 'rule without a group'
   const why = isDefault ? `No override, ${rules} or prefix decides.` : `The prefix ${found} decides before it.`
-  return [...reasons, ['default', rate, isDefault, why]]
+  return [...reasons, ['default', rate, unit, isDefault, why]]
 }

@@ -104,6 +104,7 @@ export interface ExplainableLimit {
   readonly policy: string
   /** The rate; null where a function of the request answers it. */
   readonly rate: string | null
+  readonly unit: string
   dependenciesFor(address: HookDependencies['address']): HookDependencies
 }
 
@@ -160,7 +161,8 @@ export function createRouteLimit(
   })
   const dependencies = dependenciesFor(common.address)
   const hook = enabled ? createOnRequest(dependencies) : createPassOn()
-  if (enabled) note(hook, { policy: name || 'route', rate: typeof rate === 'string' ? rate : null, dependenciesFor })
+  if (enabled)
+    note(hook, { policy: name || 'route', rate: typeof rate === 'string' ? rate : null, unit, dependenciesFor })
   return Object.assign(
     hook,
     createAsk(dependencies, () => !enabled, costFor),

@@ -14,7 +14,7 @@ export function createAppExplain(
   isSkipped: (checked: CheckedRequest) => boolean,
 ) {
   const { enabled, useDynamicRules, middleware } = settings
-  const { rateLimits, defaultRate, ceiling, lists } = middleware
+  const { rateLimits, defaultRate, unit, ceiling, lists } = middleware
   const prefixes = Object.keys(rateLimits).map((prefix) => [prefix, prefix] as const)
   return createExplain({
     hook,
@@ -23,6 +23,7 @@ export function createAppExplain(
     useDynamicRules,
     rateLimits,
     defaultRate,
+    unit,
     ceiling,
     prefixes: new PathPrefixes(prefixes, router),
     hasDenyList: lists.deny.rules.length > 0,

@@ -153,9 +153,12 @@ export const ExplanationSchema = Type.Object({
     policy: Text,
     group: Text,
     rate: NullableText,
+    unit: Text,
     applies: Type.Boolean(),
     why: Text,
+    cost: NullableCount,
     count: NullableCount,
+    limit: NullableCount,
     remaining: NullableCount,
   }),
 })

@@ -3,6 +3,7 @@
 import { createClient, parseComposite } from '../../clients/client.js'
 import { clientAddress, clientEnds } from '../../clients/client-networks.js'
 import { clientText, parseOverrideClient } from '../../clients/override-client.js'
+import { REQUESTS } from '../../ground/unit.js'
 import type { InForce, NamedLimit } from '../../plugin/internals.js'
 import type { OverrideInForce } from '../../reports/client-overrides.js'
 import { visible } from './format.js'
@@ -106,12 +107,12 @@ function mostGenerous(
   limitNamed: (policy: string) => NamedLimit | undefined,
 ): RaisedFrom | undefined {
   const byDefault = limitNamed('default')
-  // A function of the host's decides.
-  if (byDefault === undefined) return undefined
+  // A function of the host's decides, or the rate counts what overrides do not.
+  if (byDefault?.unit !== REQUESTS) return undefined
   const limits = [
     ...met.flatMap(({ policy }) => {
       const limit = NOT_REPLACED.includes(policy) ? undefined : limitNamed(policy)
-      return limit === undefined ? [] : { name: policy, ...limit }
+      return limit?.unit === REQUESTS ? { name: policy, ...limit } : []
     }),
     { name: 'default', ...byDefault },
     ...ofNetworks.map((clientOverrides) => ({

@@ -1,5 +1,6 @@
 import { isNetwork } from '../../clients/client-networks.js'
-import type { ClientCounts } from '../../reports/client-counts.js'
+import type { NamedLimit } from '../../plugin/internals.js'
+import { type ClientCounts, NO_REQUESTS } from '../../reports/client-counts.js'
 import type { ClientDetail, ClientPolicy } from '../../reports/client-detail.js'
 import { hasEnded, type ReportWindow, windowFor } from '../../reports/report-window.js'
 import { measureOf } from '../../reports/top-clients.js'
@@ -8,9 +9,10 @@ import { describeChange } from './changes/change-sentence.js'
 import { type Chart, type ChartOptions, drawChart } from './chart.js'
 import { clientMenu, firstOf } from './client-menu.js'
 import { type Offer, overridableParts, overrideClientFor } from './client-offer.js'
-import { type ClientReport, changesOf, overridesInForce, usedNow } from './client-state.js'
+import { type ClientReport, changesOf, overridesInForce, type Standings, usedNow } from './client-state.js'
 import { foundClients } from './client-views.js'
 import { eventRow } from './event-row.js'
+import { rateWords } from './explain-page.js'
 import { figures } from './figures.js'
 import { formatCount, formatTime, offeredWindows, toMoment, visible, windowName } from './format.js'
 import {
@@ -37,7 +39,7 @@ interface ClientPageParts {
   readonly freshForMs: number
   /** Whether the client is the network that the log has instead of the addresses of its clients. */
   readonly isShortened: boolean
-  readonly rateNamed: (policy: string) => string | undefined
+  limitNamed(policy: string): NamedLimit | undefined
   readonly offer: Offer
   /** The member of staff who looks at the page, where that name may act, and the token of the forms. */
   readonly acting: { readonly actor: string; readonly token: string } | undefined
@@ -148,7 +150,7 @@ function latestTitle(count: number, onlyRefused = false): string {
 
 function policies(
   { detail: { by_policy }, members, standings, rulePages }: ClientReport,
-  { rateNamed, view: { onlyRefused } }: ClientPageParts,
+  { limitNamed, view: { onlyRefused } }: ClientPageParts,
   ended: boolean,
 ) {
   const by = onlyRefused ? 'refused' : 'requests'
@@ -156,18 +158,19 @@ function policies(
   const most = Math.max(0, ...by_policy.map(measure))
   const listed = onlyRefused
     ? by_policy.filter((each) => measure(each) > 0).toSorted((one, other) => measure(other) - measure(one))
-    : by_policy
+    : [...by_policy, ...othersMet(by_policy, standings)]
   return listed.map((each) => {
     const now = standings.ofPolicies.get(each.policy)
-    const rate = ended ? undefined : (now?.rate ?? rateNamed(each.policy))
+    const named = ended ? undefined : (now ?? limitNamed(each.policy))
     return {
       policy: visible(each.policy),
       href: rulePages.get(each.policy),
-      rate: rate === undefined ? '' : visible(rate),
+      rate: named?.rate ? visible(rateWords(named.rate, named.unit)) : '',
       // A network's clients each have their own, and where all was denied none.
       standing:
         members.length > 0 && each.denied < each.requests ? '' : now === undefined ? standingThen(each) : usedNow(now),
       last_seen: now === undefined ? seenAt(each.last_seen) : undefined,
+      decided: each.requests > 0,
       requests: formatCount(each.requests),
       over_limit: formatCount(each.over_limit),
       would_be: formatCount(each.would_be),
@@ -175,6 +178,12 @@ function policies(
       segments: stackOutcomes(shownOutcomes(each, onlyRefused), most),
     }
   })
+}
+
+/** Returns the limits that the client meets beside those that decided. */
+function othersMet(by_policy: readonly ClientPolicy[], { ofPolicies }: Standings): ClientPolicy[] {
+  const others = [...ofPolicies.keys()].filter((name) => !by_policy.some(({ policy }) => policy === name))
+  return others.map((policy) => ({ ...NO_REQUESTS, policy, last_seen: '', count: 0, limit: 0 }))
 }
 
 /** A denial has the count 1 and the limit 0. */

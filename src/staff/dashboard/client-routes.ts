@@ -15,8 +15,7 @@ import { actorWith } from '../shell/staff-member.js'
 import { staffRoute } from '../shell/staff-routes.js'
 import { offerFor, overrideClientFor, usualClient } from './client-offer.js'
 import { clientContext } from './client-page.js'
-import type { ClientReport } from './client-state.js'
-import { NO_STANDINGS, presentStandings } from './client-state.js'
+import { type ClientReport, NO_STANDINGS, presentStandings, type Standings, withChargedRules } from './client-state.js'
 import { searchHref } from './links.js'
 import { readLogState } from './log-state.js'
 import type { PageRoutes } from './page-routes.js'
@@ -51,19 +50,24 @@ export function registerClientRoutes({ app, internals, pages, read }: PageRoutes
     const members = isNetwork(detail.client) ? await readMembers(detail.client, view) : []
     // The standing of now is none of a range that has ended.
     const isOne = members.length === 0 && !isShortened(detail) && !hasEnded(view.window, clock.now())
+    // The standings are read before the limits are named: that brings the rules in force up to date.
+    const standings = isOne ? await readStandings(detail) : NO_STANDINGS
+    const met = [...detail.by_policy.map(({ policy }) => policy), ...standings.ofPolicies.keys()]
     return {
       detail,
-      // The standings are read before the limits are named: that brings the rules in force up to date.
-      standings: isOne ? await presentStandings(detail, limits.explain, overrideFor) : NO_STANDINGS,
+      standings,
       members,
       effects: await readEffects(detail),
       usage: await fromDatabase(usage.latestOf(detail.client, MAX_USAGE)),
-      rulePages: await findRulePages(
-        internals,
-        detail.by_policy.map(({ policy }) => policy),
-      ),
+      rulePages: await findRulePages(internals, [...new Set(met)]),
       nowMs: clock.now(),
     }
+  }
+
+  async function readStandings(detail: ClientDetail): Promise<Standings> {
+    const standings = await presentStandings(detail, limits.explain, overrideFor)
+    const charging = await fromDatabase(usage.policiesOf(detail.client))
+    return withChargedRules(standings, detail.client, charging, internals.askRule)
   }
 
   async function showClient(request: FastifyRequest, reply: FastifyReply) {
@@ -86,7 +90,7 @@ export function registerClientRoutes({ app, internals, pages, read }: PageRoutes
       view,
       freshForMs,
       isShortened: isShortened(result.detail),
-      rateNamed: (policy) => limitNamed(policy)?.rate,
+      limitNamed,
       offer: offerFor(result.detail, limitNamed),
       acting: actor === undefined ? undefined : { actor, token: issueFormToken(request, reply, actor) },
       notice,

@@ -1,6 +1,7 @@
 import { SECOND_MS } from '../../ground/time/clock.js'
-import type { ExplainedLimit, ExplainOptions, Explanation } from '../../http/explain/explain.js'
-import type { InForce } from '../../plugin/internals.js'
+import type { ExplainOptions, Explanation } from '../../http/explain/explain.js'
+import type { ExplainedLimit } from '../../http/explain/explained-limit.js'
+import type { InForce, Internals } from '../../plugin/internals.js'
 import type { ClientEffect } from '../../reports/change-effects.js'
 /** The overrides in force for a client, and those before. */
 import type { ClientCounts } from '../../reports/client-counts.js'
@@ -12,6 +13,7 @@ import type { UsageReports } from '../../reports/usage.js'
 import { describeChange } from './changes/change-sentence.js'
 import { SOURCES } from './changes/changes-page.js'
 import { endLabel } from './client-menu.js'
+import { unitLeft } from './explain-page.js'
 import { formatCount, spanWords, toMoment, visible } from './format.js'
 import { EVERY_PATH, spellSeen } from './override-actions.js'
 import { actorWords, effectTone, effectWords, endWords, isBan } from './override-words.js'
@@ -80,7 +82,7 @@ function appliesWords(id: number, applies: number | undefined) {
 /** Says what a client has used of a limit; empty where that is not known. */
 export function usedNow(standing: ExplainedLimit | undefined): string {
   if (standing === undefined) return ''
-  return `${formatCount(standing.count ?? 0)} used, ${formatCount(standing.remaining ?? 0)} left`
+  return unitLeft(standing) ?? `${formatCount(standing.count ?? 0)} used, ${formatCount(standing.remaining ?? 0)} left`
 }
 
 /** Says what came of an override, and what was before it. */
@@ -134,6 +136,19 @@ export interface Standings {
 }
 
 export const NO_STANDINGS: Standings = { ofPolicies: new Map(), ofOverrides: new Map(), applies: undefined }
+
+/** Adds what a client has used of the rules in other units that it was charged by, whatever requests the log has. */
+export async function withChargedRules(
+  { ofPolicies, ...standings }: Standings,
+  client: string,
+  policies: readonly string[],
+  askRule: Internals['askRule'],
+): Promise<Standings> {
+  const unasked = policies.filter((policy) => !ofPolicies.has(policy)).slice(0, MAX_ASKED)
+  const asked = await Promise.all(unasked.map(async (policy) => [policy, await askRule(policy, client)] as const))
+  const charged = asked.flatMap(([policy, limit]) => (limit === undefined ? [] : [[policy, limit] as const]))
+  return { ...standings, ofPolicies: new Map([...ofPolicies, ...charged]) }
+}
 
 /**
  * Asks, with the latest request of each policy, what the client has used of it. A policy is left out where no request

@@ -1,5 +1,7 @@
 import { countOf } from '../../ground/number-text.js'
-import type { ExplainedLimit, Explanation } from '../../http/explain/explain.js'
+import { REQUESTS } from '../../ground/unit.js'
+import type { Explanation } from '../../http/explain/explain.js'
+import type { ExplainedLimit } from '../../http/explain/explained-limit.js'
 import type { ListedEvent } from '../../reports/listed-events.js'
 import type { NamedPolicyThen } from '../../reports/policy-then.js'
 import { clampedIsoTime } from '../../reports/report.js'
@@ -87,7 +89,7 @@ function limitsView(explanation: Explanation, hasAddress: boolean, rulePages: Ru
       policy: visible(limit.policy),
       href: rulePages.get(limit.policy),
       group: limit.group,
-      rate: limit.rate ?? '',
+      rate: limit.rate === null ? '' : rateWords(limit.rate, limit.unit),
       applies: limit.applies,
       why: visible(limit.why),
       standing: standing(limit),
@@ -119,13 +121,26 @@ function decisionSentence({ decided_by, limits }: Explanation): string {
   if (decider === undefined) return decides
   // A decider without a rate denies everything or lets it through, and says so.
   if (decider.remaining === null) return decider.rate === null ? `${decides} ${visible(decider.why)}` : decides
-  const used = standing(decider)
-  return decider.remaining > 0
-    ? `${decides} The client has ${used}: the request is within the limit.`
-    : `${decides} The client has ${used}: the request is over the limit.`
+  const cost = Math.max(1, decider.cost ?? 1)
+  const takes = cost === 1 ? '' : `, and the request takes ${formatCount(cost)}`
+  const within = decider.remaining >= cost ? 'within' : 'over'
+  return `${decides} The client has ${standing(decider)}${takes}: the request is ${within} the limit.`
 }
 
-function standing({ count, remaining }: ExplainedLimit): string {
+function standing(limit: ExplainedLimit): string {
+  const { count, remaining } = limit
   if (count === null || remaining === null) return ''
-  return `used ${formatCount(count)}, ${formatCount(remaining)} left`
+  return unitLeft(limit) ?? `used ${formatCount(count)}, ${formatCount(remaining)} left`
+}
+
+/** Says what is left of a limit of another unit than requests; undefined for requests, and where nothing is counted. */
+export function unitLeft({ unit, count, limit, remaining }: ExplainedLimit): string | undefined {
+  if (unit === REQUESTS || count === null || limit === null || remaining === null) return undefined
+  const debt = count > limit ? `, ${formatCount(count)} used` : ''
+  return `${formatCount(remaining)} of ${formatCount(limit)} ${unit} left${debt}`
+}
+
+/** Returns a rate with what it counts, unless that is requests. */
+export function rateWords(rate: string, unit: string): string {
+  return unit === REQUESTS ? rate : `${rate} ${unit}`
 }

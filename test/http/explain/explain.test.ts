@@ -93,9 +93,12 @@ forEachDatabase((_provider, open) => {
       policy: 'override',
       group: '',
       rate: '20/m',
+      unit: 'requests',
       applies: true,
       why: 'An override sets the rate of ip:203.0.113.0/24.',
+      cost: 1,
       count: 0,
+      limit: 20,
       remaining: 20,
     })
     assert.equal(await decider({ path: '/slow', ip: IP, user: 7 }), 'override')
