@@ -16,6 +16,7 @@ export {
 export type { Clock } from './ground/time/clock.js'
 export type { Ask, CheckOptions } from './http/ask.js'
 export type { Charges, ChargesLeft } from './http/charged-units.js'
+export type { ConsumedRequest, ConsumeOptions } from './http/consume.js'
 export type { Cost, Reserve } from './http/cost.js'
 export type { ExplainOptions, Explanation } from './http/explain/explain.js'
 export type { ExplainedLimit } from './http/explain/explained-limit.js'

@@ -14,7 +14,7 @@ export type Cost = number | ((request: FastifyRequest) => number)
 /** How much of another unit than requests a request takes in advance, or a function that returns it. */
 export type Reserve = number | RequestFunction<number>
 
-const MAX_COST = 2_147_483_647
+export const MAX_COST = 2_147_483_647
 
 /**
  * Returns what the check of a request takes of a limit: its own cost times that of the limit, or what a limit of another unit
@@ -28,9 +28,13 @@ export function costUnder(
   return requestCost === 0 ? 0 : reserve
 }
 
+export function isCost(cost: unknown): cost is number {
+  return typeof cost === 'number' && Number.isInteger(cost) && cost >= 1 && cost <= MAX_COST
+}
+
 /** @throws InvalidSettingError for an invalid cost */
 export function validateCost(setting: string, cost: unknown): number {
-  if (typeof cost === 'number' && Number.isInteger(cost) && cost >= 1 && cost <= MAX_COST) return cost
+  if (isCost(cost)) return cost
   throw new InvalidSettingError(`Setting "${setting}" is ${String(cost)}: give an integer, 1 to ${MAX_COST}`)
 }
 

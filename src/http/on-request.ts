@@ -3,7 +3,6 @@ import { isByAddress } from '../clients/client.js'
 import { CheckedRequest, NOTHING_IN_FORCE } from './checked-request.js'
 import { type DecideDependencies, decide } from './decide.js'
 import { type RequestFunction, tolerate } from './host-function.js'
-import { refuse } from './refusal.js'
 import type { RequestDecision } from './request-decision.js'
 import { REPLY, type RequestWithReply } from './request-reply.js'
 
@@ -31,6 +30,8 @@ export interface HookDependencies extends DecideDependencies {
   readonly warnOfTwice?: (() => void) | undefined
   /** Reports a refusal to the host. It must not throw. */
   noteRefusal(checked: CheckedRequest): void
+  /** Answers a refused request. */
+  refuse(checked: CheckedRequest, reply: FastifyReply, done: HookHandlerDoneFunction): void
   /** Reports an unexpected error; the request continues without a limit. */
   failed(error: unknown): void
 }
@@ -165,7 +166,7 @@ function refuseRequest(
     if (checked.address.relay === null || !isByAddress(refusal.client.counted)) refusal.limit.ban?.noteRefusal(refusal)
   }
   dependencies.noteRefusal(checked)
-  refuse(checked, reply, done)
+  dependencies.refuse(checked, reply, done)
 }
 
 /** Returns whether the plugin's own check leaves a request alone; may be async. */

@@ -13,6 +13,8 @@ import { isUpgrade } from './response-events.js'
 
 /** RFC 9457. */
 const PROBLEM_TYPE = 'application/problem+json'
+/** The type as Fastify sends it. */
+const SENT_PROBLEM_TYPE = `${PROBLEM_TYPE}; charset=utf-8`
 /** The type of JSON as Fastify sends it. */
 const JSON_TYPE = 'application/json; charset=utf-8'
 const REFUSED_QUALITY = /;\s*q=0(?:\.0*)?\s*(?:;|$)/i
@@ -95,6 +97,19 @@ export function refuse(checked: CheckedRequest, reply: FastifyReply, done: HookH
   if ((!isProblem && statusCode in STATUS_CODES) || hasErrorHandler(request)) done(error)
   else if (isProblem) send(reply, statusCode, PROBLEM_TYPE, problem(error, checked))
   else send(reply, statusCode, JSON_TYPE, plainBody(error))
+}
+
+/**
+ * Returns the status and the body of a refusal, as `refuse` sends them where the host has no error handler; sets the
+ * headers.
+ */
+export function describeRefusal(checked: CheckedRequest, reply: FastifyReply): { status: number; body: string } {
+  forbidStoring(reply)
+  const error = refusal(reply, checked)
+  const isProblem = acceptsProblem(checked.request.headers.accept)
+  reply.header('content-type', isProblem ? SENT_PROBLEM_TYPE : JSON_TYPE)
+  const body = isProblem ? problem(error, checked) : plainBody(error)
+  return { status: error.statusCode ?? 500, body: JSON.stringify(body) }
 }
 
 function send(reply: FastifyReply, statusCode: number, type: string, body: object): void {

@@ -70,6 +70,7 @@ export function createDecoration(decorated: Decorated): SmartRateLimit {
     ...hook.ask,
     charge: settings.enabled ? hook.charge : async (_request, charges) => uncharged(charges),
     explain: hook.explain,
+    consume: async (options) => (await hook.consumer()).consume(options),
     async reset(key) {
       const counted = privacy === undefined ? key : privacy.toCounted(key)
       if (privacy?.isShortened(counted)) {
@@ -176,6 +177,7 @@ export function createInternals(
     codeLimits: hook.codeLimits,
     findTemplates: hook.findTemplates,
     routedPath,
+    consumer: hook.consumer,
     countedAddress: (request) => addresses.client(request).client.counted,
   }
 }

@@ -5,6 +5,7 @@ import type { Database } from '../database/database.js'
 import type { OutageLog } from '../ground/outage-log.js'
 import type { Clock } from '../ground/time/clock.js'
 import type { CodeLimit } from '../http/code-limits.js'
+import type { Consume } from '../http/consume.js'
 import type { ExplainedLimit } from '../http/explain/explained-limit.js'
 import type { FindTemplate } from '../http/routes/route-finder.js'
 import type { Algorithm } from '../limiter/algorithm.js'
@@ -125,6 +126,12 @@ export interface Internals {
   codeLimits(): readonly CodeLimit[]
   /** Returns the function that finds the template of a path's route, among the routes that were declared after the plugin. */
   findTemplates(): Promise<FindTemplate>
+  /**
+   * Returns what decides about requests that the app did not get.
+   *
+   * @throws InvalidSettingError where the limit without a rule cannot count them
+   */
+  consumer(): Promise<Consume>
   /** Returns the path that rules see for a received one. */
   routedPath(received: string): string
   /** Returns the client as limits count addresses: IPv6 by its network. */

@@ -1,5 +1,6 @@
 import type { Ask } from '../http/ask.js'
 import type { Charges, ChargesLeft } from '../http/charged-units.js'
+import type { ConsumedRequest, ConsumeOptions } from '../http/consume.js'
 import type { ExplainOptions, Explanation } from '../http/explain/explain.js'
 import type { RequestDecision } from '../http/request-decision.js'
 import type { AnyRequest } from '../http/request-reply.js'
@@ -111,6 +112,18 @@ export interface SmartRateLimit {
    * @throws InvalidSettingError for a name that is not a unit, or an amount that is not a whole number; then nothing is charged
    */
   charge(request: AnyRequest, charges: Charges): Promise<ChargesLeft>
+  /**
+   * Decides about a request that this app did not get, such as one that a proxy or another server has, or a message of a
+   * socket: by the lists, overrides, rules of all groups and the limit without a rule, as the hook does, with an event in
+   * the log. It refuses nothing: the answer has what to send. The routes of this app say nothing about such a request. What
+   * rules reserve of another unit than requests stays taken.
+   *
+   * Rules that count what runs at a time (`concurrency`) or responses (`counts`) are left out, and named in `left_out`.
+   *
+   * @throws InvalidSettingError for a request that cannot be and unknown fields, and where the limit without a rule is one
+   * of those that would be left out
+   */
+  consume(options: ConsumeOptions): Promise<ConsumedRequest>
   /**
    * Explains which limits a request would meet, in the order of deciding, and why the others do not decide, with what
    * the client has used. Nothing is sent or charged, and no hook of the app runs. Limits that are hooks of a scope, and

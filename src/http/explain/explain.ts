@@ -6,13 +6,14 @@ import { type Rate, toRateText } from '../../limiter/rate.js'
 import { asPeek, forOneRequest } from '../ask.js'
 import { CheckedRequest, type Limit } from '../checked-request.js'
 import type { ClientAddress } from '../client-address.js'
+import type { RequestDescription } from '../described-request.js'
 import { after } from '../host-function.js'
 import type { HookDependencies } from '../on-request.js'
 import { noteUser } from '../request-user.js'
 import type { ExplainableLimit } from '../routes/route-limit.js'
-import type { DescribedRequest, RequestDescription } from './described-request.js'
 import { type Answer, type ExplainedLimit, withoutStanding, withStanding } from './explained-limit.js'
 import { listReasons, type ReasonDependencies, RULE_MATCHES } from './reasons.js'
+import type { RoutedRequest } from './routed-request.js'
 
 export interface ExplainOptions {
   /** `GET` unless given. */
@@ -41,7 +42,7 @@ export interface Explanation {
 export interface ExplainDependencies extends ReasonDependencies {
   readonly hook: HookDependencies
   /** @throws InvalidSettingError where no such request can reach the app */
-  describe(description: RequestDescription): DescribedRequest
+  describe(description: RequestDescription, ip: string): RoutedRequest
   /** Returns the limits that are hooks of a route, in the order in which they run. */
   limitsOf(route: RouteOptions): readonly ExplainableLimit[]
   readonly ceiling: Rate | undefined
@@ -72,7 +73,7 @@ export function createExplain(dependencies: ExplainDependencies) {
     if (ip !== undefined && address.plain === null && address.pseudonym === null) {
       throw new InvalidSettingError(`Option "ip" is ${JSON.stringify(ip)}: give an address such as 203.0.113.7`)
     }
-    const { request, route } = dependencies.describe({ method, path, ip: address.plain ?? undefined, headers })
+    const { request, route } = dependencies.describe({ method, path, headers }, address.plain ?? '')
     const described = { request, address, user: typeof user === 'object' ? user : { id: user } }
     const traced = await trace(dependencies, described)
     const ofRoute: RouteAnswer[] = []

@@ -82,6 +82,7 @@ export type CommonDependencies = Pick<
   | 'awaitResponse'
   | 'holdUnits'
   | 'noteRefusal'
+  | 'refuse'
   | 'failed'
 >
 

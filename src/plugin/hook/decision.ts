@@ -6,6 +6,7 @@ import { type CheckedRequest, NOTHING_IN_FORCE } from '../../http/checked-reques
 import { createHeaders } from '../../http/headers.js'
 import { createDecide, createRefusalNotice, type HookDependencies } from '../../http/on-request.js'
 import { createRouteRate } from '../../http/policy-limits.js'
+import { refuse } from '../../http/refusal.js'
 import { createRequestPath, hasPath, PathPrefixes } from '../../http/request-path.js'
 import { RouteCosts } from '../../http/routes/route-config.js'
 import type { CommonDependencies } from '../../http/routes/route-limit.js'
@@ -41,6 +42,7 @@ export function createChecks(components: HookComponents): CommonDependencies {
     },
     holdUnits: (checked) => units.hold(checked),
     noteRefusal: createRefusalNotice(settings.onRefused, app.log),
+    refuse,
     failed: (error) => app.log.error({ err: error }, 'Rate limit check failed: the request goes on without it'),
   }
 }

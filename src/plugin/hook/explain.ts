@@ -1,6 +1,6 @@
 import type { CheckedRequest } from '../../http/checked-request.js'
-import { createDescribedRequests } from '../../http/explain/described-request.js'
 import { createExplain } from '../../http/explain/explain.js'
+import { createRoutedRequests } from '../../http/explain/routed-request.js'
 import type { HookDependencies } from '../../http/on-request.js'
 import { PathPrefixes } from '../../http/request-path.js'
 import type { DeclaredRoutes } from '../../http/routes/declared-routes.js'
@@ -18,7 +18,7 @@ export function createAppExplain(
   const prefixes = Object.keys(rateLimits).map((prefix) => [prefix, prefix] as const)
   return createExplain({
     hook,
-    describe: createDescribedRequests(app, router, routes.all),
+    describe: createRoutedRequests(app, router, routes.all),
     limitsOf: (route) => routes.limitsOf(route),
     useDynamicRules,
     rateLimits,

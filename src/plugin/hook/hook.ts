@@ -64,6 +64,11 @@ export function createHook(components: HookComponents) {
       }
       return units.charge(request, charges, { client, limit })
     },
+    /** Returns what decides about requests that the app did not get. */
+    consumer: madeOnce(async () => {
+      const { createAppConsume } = await import('./consume.js')
+      return createAppConsume(components, decision, isSkipped, records)
+    }),
     explain: createdByFirstCall(async () => {
       const { createAppExplain } = await import('./explain.js')
       return createAppExplain(components, decision, routes, isSkipped)

@@ -18,6 +18,8 @@ export interface Records {
   /** The step that records; undefined where nothing is recorded. */
   readonly record: RecordStep
   readonly recordRoute: RecordStep
+  /** Records where no other limit decides about the request. */
+  readonly recordAtOnce: ((checked: CheckedRequest) => void) | undefined
   /** The events that wait for the limits of their requests' routes. */
   readonly postponed?: PostponedRecords
   /** Lets events wait from now on. A limit may be a hook of any route, scope or not-found handler. */
@@ -35,7 +37,9 @@ const nothing = () => undefined
 export function createRecords(components: HookComponents): Records {
   const count = createCount(components)
   const recordEvent = createEventRecord(components)
-  if (recordEvent === undefined) return { record: count, recordRoute: count, noteLimit: nothing, noteRoute: nothing }
+  if (recordEvent === undefined) {
+    return { record: count, recordRoute: count, recordAtOnce: count, noteLimit: nothing, noteRoute: nothing }
+  }
   const postponed = new PostponedRecords(recordEvent)
   let haveLimits = false
   return {
@@ -48,6 +52,10 @@ export function createRecords(components: HookComponents): Records {
       count?.(checked)
       if (haveLimits && !checked.isRefused) postponed.add(checked, reply)
       else recordEvent(checked)
+    },
+    recordAtOnce(checked) {
+      count?.(checked)
+      recordEvent(checked)
     },
     recordRoute(checked) {
       count?.(checked)

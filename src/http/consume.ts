@@ -1,0 +1,249 @@
+/** The decision about requests that the app did not get: by its hook, which gets their description. */
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { InvalidSettingError } from '../ground/errors.js'
+import { shown } from '../ground/setting.js'
+import { isRate } from '../limiter/algorithm.js'
+import type { CheckedRequest } from './checked-request.js'
+import { type ClientAddress, DISCONNECTED } from './client-address.js'
+import { isCost, MAX_COST } from './cost.js'
+import { rulesLeftOut } from './countable-rules.js'
+import { type RequestDescription, toMessage } from './described-request.js'
+import { after } from './host-function.js'
+import { createOnRequest, type HookDependencies, keptRecord } from './on-request.js'
+import { describeRefusal } from './refusal.js'
+import type { RequestDecision } from './request-decision.js'
+import { noteUser } from './request-user.js'
+
+/** A request that this app did not get. */
+export interface ConsumeOptions {
+  /** Such as `GET`, in any case. */
+  readonly method: string
+  /** The path as the client sent it, with or without a query; of `http://host/path` its path. */
+  readonly path: string
+  /** The client's address. */
+  readonly ip: string
+  /** The user's id, or what the option `user` answers, with the fields that conditions and keys read; no user unless given. */
+  readonly user?: object | string | number | bigint | null | undefined
+  /** The headers that rules read, in any case; several values as a list. */
+  readonly headers?: Readonly<Record<string, string | readonly string[] | undefined>> | undefined
+  /** The request's own cost, by which that of a rule is multiplied: an integer, 1 to 2147483647; 1 unless given. */
+  readonly cost?: number | undefined
+}
+
+/** What became of a request, and what to answer. */
+export interface ConsumedRequest {
+  /** Whether the request goes on. Also true where its limit only counts: `decision.allowed` says what that found. */
+  readonly allowed: boolean
+  /** The status of a refusal; null where the request goes on. */
+  readonly status: number | null
+  /** The headers to send: those of the limits, and of a refusal also `retry-after`, `cache-control` and `content-type`. */
+  readonly headers: Readonly<Record<string, string>>
+  /** The body of a refusal, JSON; null where the request goes on. */
+  readonly body: string | null
+  /** The decision; null where no limit applies: on skipped paths, for the allow list, and with `enabled: false`. */
+  readonly decision: RequestDecision | null
+  /** The rules left out, since they count what runs at a time, or responses, of which this app knows nothing. */
+  readonly left_out: readonly string[]
+}
+
+/** A request that is about to be decided. */
+export interface Consumable {
+  readonly request: FastifyRequest
+  readonly reply: FastifyReply
+}
+
+interface Given {
+  readonly address: ClientAddress
+  readonly user: unknown
+  readonly cost: number
+  leftOut: readonly string[]
+}
+
+const GIVEN = Symbol('fastify-smart-ratelimit.given')
+type GivenRequest = FastifyRequest & { [GIVEN]?: Given }
+const NOTHING_GIVEN: Given = { address: DISCONNECTED, user: null, cost: 1, leftOut: [] }
+
+function givenFor(request: GivenRequest): Given {
+  return request[GIVEN] ?? NOTHING_GIVEN
+}
+
+export interface ConsumeDependencies {
+  readonly hook: HookDependencies
+  /** Returns whether the hook leaves a request alone before it decides. */
+  isSkipped(checked: CheckedRequest): boolean
+  /** Returns the address that a text spells. */
+  address(text: string): ClientAddress
+  describe(message: ReturnType<typeof toMessage>, ip: string): FastifyRequest
+  /** Returns what is in force, without the rules that are left out; undefined where there are no rules. */
+  readonly inForce: HookDependencies['inForce'] | undefined
+  /** Records the event and the metrics, where there are any. */
+  readonly record: ((checked: CheckedRequest) => void) | undefined
+}
+
+export type Consume = ReturnType<typeof createConsume>
+
+export function createConsume(dependencies: ConsumeDependencies) {
+  const { record, address, describe } = dependencies
+  const onRequest = createOnRequest(withoutResponse(dependencies))
+
+  /** Decides, and returns a promise where the decision is late. */
+  function decide({ request, reply }: Consumable): Promise<void> | undefined {
+    let isDecided = false
+    let wake: () => void = () => undefined
+    onRequest(request, reply, () => {
+      isDecided = true
+      wake()
+    })
+    if (isDecided) return undefined
+    return new Promise((resolve) => {
+      wake = resolve
+    })
+  }
+
+  function conclude({ request, reply }: Consumable): ConsumedRequest {
+    const checked = keptRecord(request)
+    if (checked === null) return { allowed: true, status: null, headers: {}, body: null, decision: null, left_out: [] }
+    record?.(checked)
+    const refusal = checked.isRefused ? describeRefusal(checked, reply) : undefined
+    return {
+      allowed: refusal === undefined,
+      status: refusal?.status ?? null,
+      headers: headersOf(reply),
+      body: refusal?.body ?? null,
+      decision: checked.described,
+      left_out: givenFor(request).leftOut,
+    }
+  }
+
+  /** @throws InvalidSettingError for a request that cannot be, and for unknown fields */
+  function prepare(options: unknown): Consumable {
+    const { method, path, ip, user, headers = {}, cost = 1 } = validateOptions(options)
+    const client = address(ip)
+    if (client.plain === null) throw wrong('ip', ip, 'an address such as 203.0.113.7')
+    const request: GivenRequest = describe(toMessage({ method, path, headers }), client.plain)
+    request[GIVEN] = {
+      address: client,
+      user: typeof user === 'object' || user === undefined ? user : { id: user },
+      cost,
+      leftOut: [],
+    }
+    return { request, reply: createReply() }
+  }
+
+  return {
+    prepare,
+    async consume(options: ConsumeOptions): Promise<ConsumedRequest> {
+      const consumable = prepare(options)
+      const late = decide(consumable)
+      if (late !== undefined) await late
+      return conclude(consumable)
+    },
+    /** Decides about requests at once, and records them in their order. */
+    async consumeAll(consumables: readonly Consumable[]): Promise<ConsumedRequest[]> {
+      await Promise.all(consumables.map(decide))
+      return consumables.map(conclude)
+    },
+  }
+}
+
+/** Returns a hook for requests whose response is none of this app's. */
+function withoutResponse({ hook, isSkipped, inForce = hook.inForce }: ConsumeDependencies): HookDependencies {
+  function noteLeftOut(checked: CheckedRequest): CheckedRequest {
+    givenFor(checked.request).leftOut = rulesLeftOut(hook, checked)
+    return checked
+  }
+  return {
+    ...hook,
+    address: (request) => givenFor(request).address,
+    user: (checked) => noteUser(checked, givenFor(checked.request).user),
+    costs: {
+      areOne: false,
+      costFor: (checked) => (isSkipped(checked) ? 0 : givenFor(checked.request).cost),
+    },
+    inForce,
+    overrideLimit: (override) =>
+      typeof override.effect === 'object' && !isRate(override.effect) ? null : hook.overrideLimit(override),
+    decide: (decideBy, checked) => after(hook.decide(decideBy, checked), noteLeftOut),
+    record: undefined,
+    awaitResponse: () => undefined,
+    refuse: (_checked, _reply, done) => done(),
+  }
+}
+
+/** A reply that only collects headers. */
+const REPLY_PROTOTYPE = {
+  header(this: FastifyReply, name: string, value: unknown) {
+    headersOf(this)[name] = String(value)
+    return this
+  },
+  removeHeader(this: FastifyReply, name: string) {
+    delete headersOf(this)[name]
+    return this
+  },
+  getHeaders(this: FastifyReply) {
+    return headersOf(this)
+  },
+}
+
+const HEADERS = Symbol('fastify-smart-ratelimit.headers')
+
+function headersOf(reply: FastifyReply & { [HEADERS]?: Record<string, string> }): Record<string, string> {
+  return reply[HEADERS] ?? {}
+}
+
+function createReply(): FastifyReply {
+  const reply = Object.create(REPLY_PROTOTYPE)
+  reply[HEADERS] = {}
+  return reply
+}
+
+const FIELDS = ['method', 'path', 'ip', 'user', 'headers', 'cost']
+const HEADER_NAME = /^[!#$%&'*+.^_`|~\w-]+$/
+// biome-ignore lint/suspicious/noControlCharactersInRegex: these are what no header and no path can have
+const CONTROL = /[\0-\x08\n-\x1f\x7f]/
+
+/** @throws InvalidSettingError for wrong and unknown fields, but for what the router knows */
+function validateOptions(options: unknown): ConsumeOptions {
+  if (typeof options !== 'object' || options === null || Array.isArray(options)) {
+    throw new InvalidSettingError(`The request is ${shown(options)}: give an object with method, path and ip`)
+  }
+  const unknown = Object.keys(options).find((name) => !FIELDS.includes(name))
+  if (unknown !== undefined) {
+    throw new InvalidSettingError(`Option ${shown(unknown)} is not one of a request: give ${FIELDS.join(', ')}`)
+  }
+  const { method, path, ip, user, headers, cost }: Readonly<Record<string, unknown>> = { ...options }
+  if (typeof method !== 'string') throw wrong('method', method, 'a method such as GET')
+  if (typeof path !== 'string' || CONTROL.test(path)) throw wrong('path', path, 'a path such as /login')
+  if (typeof ip !== 'string') throw wrong('ip', ip, 'an address such as 203.0.113.7')
+  if (!isUser(user)) throw wrong('user', user, 'an id, an object with the fields of the user, or null')
+  if (headers !== undefined) validateHeaders(headers)
+  if (cost !== undefined && !isCost(cost)) throw wrong('cost', cost, `an integer, 1 to ${MAX_COST}`)
+  return { method: method.toUpperCase(), path, ip, user, headers, cost }
+}
+
+function wrong(option: string, value: unknown, remedy: string): Error {
+  const is = value === undefined ? 'missing' : shown(value)
+  return new InvalidSettingError(`Option "${option}" is ${is}: give ${remedy}`)
+}
+
+function isUser(user: unknown): user is ConsumeOptions['user'] {
+  if (typeof user === 'string') return !user.includes('\0')
+  return user === undefined || ['object', 'number', 'bigint'].includes(typeof user)
+}
+
+/** The message has no value: it may be a secret. */
+function validateHeaders(headers: unknown): asserts headers is RequestDescription['headers'] {
+  if (typeof headers !== 'object' || headers === null || Array.isArray(headers)) {
+    throw wrong('headers', headers, 'an object of texts by name')
+  }
+  for (const name of Object.keys(headers)) {
+    const value: unknown = Reflect.get(headers, name)
+    const isValid = HEADER_NAME.test(name) && (Array.isArray(value) ? value.every(isHeaderValue) : isHeaderValue(value))
+    if (value === undefined || isValid) continue
+    throw new InvalidSettingError(`Option "headers" is wrong at ${shown(name)}: give a text, or a list of texts`)
+  }
+}
+
+function isHeaderValue(value: unknown): boolean {
+  return typeof value === 'string' && !CONTROL.test(value)
+}
