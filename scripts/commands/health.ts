@@ -4,6 +4,7 @@ import { HEALTH_CHECKS, type Probes, probeHealth } from '../../src/operations/he
 import {
   databaseProbe,
   lastEventProbe,
+  lastUsageProbe,
   mailProbe,
   redisProbe,
   ruleTableProbe,
@@ -44,6 +45,8 @@ function probesFor(
     database: databaseProbe(database, clock, new DatabaseStore({ database: client })),
     rules: ruleTableProbe(database),
     events: lastEventProbe(database, clock),
+    usage: lastUsageProbe(database),
+    charges: () => OF_A_PROCESS,
     schedule: scheduleProbe(new JobLeases(database), clock),
   }
   return {
@@ -52,6 +55,8 @@ function probesFor(
     ...(alerts.emails.length === 0 ? {} : { mail: mailProbe(alerts) }),
   }
 }
+
+const OF_A_PROCESS = 'each server knows its own: see its health and metrics'
 
 function fail(problem: string): never {
   throw new Error(problem)

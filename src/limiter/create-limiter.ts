@@ -6,7 +6,7 @@ import { limiterByPart } from './by-part.js'
 import { CircuitBreaker, type CircuitBreakerOptions } from './circuit-breaker.js'
 import { type LeaseOptions, Leases } from './leases.js'
 import type { Limiter } from './limiter.js'
-import { Owed } from './owed.js'
+import { MAX_OWED, Owed } from './owed.js'
 import { type RefusalsPoll, RememberedRefusals } from './refusals.js'
 import { TimeLimit } from './time-limit.js'
 
@@ -53,7 +53,11 @@ function createPartLimiter(
   const timed = limitTime(store)
   const leases = isRemote && lease !== undefined ? new Leases(timed, lease) : undefined
   // The time limit stands around leases too, which may call the store several times for one batch.
-  const owed = new Owed(leases === undefined ? timed : limitTime(leases))
+  const losesCharges = () => {
+    const where = part === '' ? '' : ` at ${part}`
+    log.error({}, `Rate limit charges are being lost: the store${where} has failed for longer than ${MAX_OWED} of them`)
+  }
+  const owed = new Owed(leases === undefined ? timed : limitTime(leases), losesCharges)
   const leaseMs = lease?.leaseMs ?? Number.POSITIVE_INFINITY
   const maxAgeMs = () => (givesBack() ? Math.min(leaseMs, GIVING_BACK_MS) : leaseMs)
   const onRecovery = () => refusals?.forgetAll()

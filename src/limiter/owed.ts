@@ -4,7 +4,7 @@ import { type Answers, type BatchStore, decisionsBefore } from './batch-store.js
 import { NoAnswerError } from './time-limit.js'
 
 /** The most settlements, and the most charges, that are kept, of about 200 bytes each. */
-const MAX_OWED = 10_000
+export const MAX_OWED = 10_000
 /** The most of them that are sent at once, so that checks do not wait long. */
 const MAX_SENT = 512
 /** The time after which charges that failed once more are sent again. */
@@ -34,10 +34,14 @@ export class Owed implements BatchStore {
   #fails = false
   /** The number of charges that were lost. */
   lost = 0
+  readonly #losesCharges: () => void
+  #isLosing = false
 
-  constructor(store: BatchStore) {
+  /** @param losesCharges is called with the first charge that is lost, until there is room again */
+  constructor(store: BatchStore, losesCharges: () => void) {
     this.concurrency = store.concurrency
     this.#store = store
+    this.#losesCharges = losesCharges
   }
 
   /** The number of charges that are owed. */
@@ -98,13 +102,20 @@ export class Owed implements BatchStore {
     for (const [index, check] of checks.entries()) {
       if (!check.charges || check.cost === 0 || taken[index] !== undefined) continue
       if (this.#charges.length < MAX_OWED) this.#charges.push(check)
-      else this.lost++
+      else this.#lose()
     }
   }
 
   /** Sends what is owed, once. */
   async close(nowMs: number): Promise<void> {
     if (!this.#fails) await this.#charge(nowMs)
+  }
+
+  #lose(): void {
+    this.lost++
+    if (this.#isLosing) return
+    this.#isLosing = true
+    this.#losesCharges()
   }
 
   #answered(checks: readonly Check[], nowMs: number, answers: Answers): Answers {
@@ -152,6 +163,7 @@ export class Owed implements BatchStore {
     this.#isCharging = true
     for (let left = 0; left === 0 && this.#charges.length > 0; ) {
       const sent = this.#charges.splice(0, MAX_SENT)
+      this.#isLosing = false
       const rejected = await this.#sendCharges(sent, nowMs)
       this.#charges.unshift(...rejected)
       left = rejected.length

@@ -2,11 +2,19 @@
 
 import { countOf } from '../ground/number-text.js'
 import { type Clock, MINUTE_MS } from '../ground/time/clock.js'
+import type { Limiter } from '../limiter/limiter.js'
 import { RedisStore } from '../limiter/stores/redis/redis-store.js'
 import type { Store } from '../limiter/stores/store.js'
 import type { EventLogReadings } from '../log/event-log-state.js'
 import { type Health, type Probe, probeHealth } from '../operations/health/health.js'
-import { databaseProbe, eventLogProbe, mailProbe, redisProbe, scheduleProbe } from '../operations/health/probes.js'
+import {
+  chargesProbe,
+  databaseProbe,
+  eventLogProbe,
+  mailProbe,
+  redisProbe,
+  scheduleProbe,
+} from '../operations/health/probes.js'
 import { JobLeases } from '../operations/schedule/job-leases.js'
 import { allRules } from '../rules/rule-groups.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
@@ -22,13 +30,16 @@ interface HealthComponents {
   readonly opened: OpenDatabase
   readonly store: Store
   readonly current: CurrentSnapshot
+  readonly limiter: Limiter
   readonly events: EventLogReadings
+  /** Undefined where the app keeps none. */
+  readonly usage: EventLogReadings | undefined
 }
 
 /** Creates the function that probes an app's health. Calls that come during a probe share its answer. */
 export function createHealth(settings: Settings, components: HealthComponents): () => Promise<Health> {
   const { clock, logEvents, schedule, useDynamicRules, alerts } = settings
-  const { opened, store, events } = components
+  const { opened, store, limiter, events, usage } = components
   const counting = settings.middleware.backend === 'database' ? store : undefined
   const probes = !settings.enabled
     ? {}
@@ -37,6 +48,8 @@ export function createHealth(settings: Settings, components: HealthComponents): 
         ...(store instanceof RedisStore ? { redis: redisProbe(store, clock) } : {}),
         ...(useDynamicRules ? { rules: cachedRulesProbe(components, clock) } : {}),
         ...(logEvents === false ? {} : { events: eventLogProbe(events) }),
+        ...(usage === undefined ? {} : { usage: eventLogProbe(usage) }),
+        ...(settings.middleware.backend === 'memory' ? {} : { charges: chargesProbe(limiter) }),
         ...(alerts.emails.length === 0 ? {} : { mail: seldom(mailProbe(alerts), clock) }),
         ...(schedule === undefined
           ? {}

@@ -16,6 +16,8 @@ import type { Settings } from './settings/resolve.js'
 interface ReadComponents {
   readonly limiter: Limiter
   readonly events: EventLogReadings
+  /** Undefined where the app keeps none. */
+  readonly usage: EventLogReadings | undefined
   readonly current: CurrentSnapshot
   readonly conditions: ConditionReports
   readonly incidents: () => Promise<readonly Incident[]>
@@ -33,7 +35,7 @@ export function openReadings(metrics: Metrics, settings: Settings, read: ReadCom
 /** Creates the readings; those of events and of rules only where the app uses them. */
 function createReadings(
   settings: Settings,
-  { limiter, events, current, conditions }: ReadComponents,
+  { limiter, events, usage, current, conditions }: ReadComponents,
   count: IncidentCount | undefined,
 ): AppReadings {
   return {
@@ -41,6 +43,7 @@ function createReadings(
     fallbackActive: () => Number(limiter.storeIsDown),
     chargesOwed: () => limiter.owedCharges,
     chargesLost: () => limiter.lostCharges,
+    ...(usage === undefined ? {} : { usageDropped: () => usage.stats().dropped }),
     ...(count === undefined ? {} : { ...createEventReadings(events), incidentsOpen: count.read }),
     ...(settings.useDynamicRules ? createRuleReadings(settings, current, conditions) : {}),
   }

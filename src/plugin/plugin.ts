@@ -105,7 +105,8 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   // Opened before what writes the last events, so that these are counted.
   const reports = createReports(settings, opened, log)
   if (metrics) {
-    const readings = { limiter, events, current, conditions, incidents: () => reports.getIncidents({ days: 1 / 24 }) }
+    const incidents = () => reports.getIncidents({ days: 1 / 24 })
+    const readings = { limiter, events, usage, current, conditions, incidents }
     components.open('metrics', openReadings(metrics, settings, readings))
   }
   components.open('events', createFlush(opened, events))

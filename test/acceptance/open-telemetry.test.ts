@@ -70,7 +70,7 @@ test('the names become those of Prometheus, with the units that these have', asy
   }
   const { statuses } = await startApp(t, { database, plugin })
   await statuses(2, '/')
-  assert.equal((await collect()).length, 15)
+  assert.equal((await collect()).length, 16)
 
   // As the specification of OpenTelemetry has it (compatibility with Prometheus).
   const renamed = (await collect()).map(({ descriptor: { name, unit }, ...data }) => {
@@ -79,7 +79,7 @@ test('the names become those of Prometheus, with the units that these have', asy
   })
   const exposed = (await registry.getMetricsAsJSON()).map(({ name }) => name)
   assert.deepEqual(renamed.sort(), exposed.sort())
-  assert.equal(exposed.length, 15)
+  assert.equal(exposed.length, 16)
 })
 
 test('a meter will do too, and apps that share one are added up; of those that closed the counts stay', async (t) => {

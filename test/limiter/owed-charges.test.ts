@@ -21,6 +21,7 @@ function checkOf(key: string, cost: number): Check {
 /** A limiter whose store answers, rejects, or answers when it is let go, and a clock that leads its timers. */
 function setUp(t: TestContext, concurrency = 1) {
   const due = new Map<object, { readonly run: () => void; readonly atMs: number }>()
+  const lines: string[] = []
   const [memory, local] = [new MemoryStore(), new MemoryStore()]
   let [passedMs, held]: [number, (() => void)[] | undefined] = [0, undefined]
   t.mock.method(globalThis, 'setTimeout', (run: () => void, ms: number) => {
@@ -74,12 +75,13 @@ function setUp(t: TestContext, concurrency = 1) {
     }),
     now: () => NOW_MS + passedMs,
     timeoutMs: TIMEOUT_MS,
-    log: { error: () => undefined, info: () => undefined },
+    log: { error: (_details, message) => lines.push(message), info: () => undefined },
   })
   atEnd(t, async () => limiter.close())
   return {
     store,
     limiter,
+    lines,
     charge: async (cost: number, key = 'a') => (await limiter.charge(checkOf(key, cost), NOW_MS + passedMs))?.remaining,
     check: async (cost: number, key = 'a') => limiter.check(checkOf(key, cost), NOW_MS + passedMs),
     /** Lets time pass, and the timers that are due in it run. */
@@ -183,8 +185,8 @@ test('a charge that waits behind a batch without an answer resolves in time, too
   assert.deepEqual(store.taken, [60])
 })
 
-test('10,000 charges are owed, and further ones are lost and counted', async (t) => {
-  const { store, limiter, charge, pass } = setUp(t)
+test('10,000 charges are owed, and further ones are lost, counted, and logged once an outage', async (t) => {
+  const { store, limiter, charge, pass, lines } = setUp(t)
   store.failure = new Error('away')
   await charge(1)
   for (let count = 0; count < 10_002; count++) void charge(2)
@@ -193,6 +195,12 @@ test('10,000 charges are owed, and further ones are lost and counted', async (t)
   await pass(1_500)
   assert.deepEqual([store.taken.length, store.taken[0], limiter.owedCharges], [10_000, 1, 0])
   assert.ok(store.calls.every((call) => call.length <= 512))
+  const lost = () => lines.filter((line) => line.includes('lost'))
+  assert.deepEqual(lost(), ['Rate limit charges are being lost: the store has failed for longer than 10000 of them'])
+  store.failure = new Error('away')
+  await charge(1)
+  for (let count = 0; count < 10_002; count++) void charge(2)
+  assert.equal(lost().length, 2)
 })
 
 test('a limiter that closes sends what is owed', async (t) => {

@@ -17,6 +17,7 @@ describe('ratelimit health', () => {
     await client.rateLimitRule.create({ data: { name: 'api', pathPattern: '^/api/', rate: '5/m' } })
     await database.execute(`INSERT INTO rate_limit_rule (name, path_pattern, rate) VALUES ('broken', '[', '5/m')`)
     await logEvents(client, { key: 'user:7', allowed: 1, atMs: Date.now() - 90_000 })
+    await database.execute(`INSERT INTO rate_limit_usage VALUES ('day', '2026-11-30', 'tokens', 'user:7', 'api', 5, 1)`)
     const env = {
       RATELIMIT_DATABASE_URL: url,
       RATELIMIT_ALERT_EMAILS: 'ops@example.com',
@@ -27,13 +28,15 @@ describe('ratelimit health', () => {
 
     assert.deepEqual([status, stderr, mails], [0, '', []])
     const lines = stdout.trimEnd().split('\n')
-    assert.equal(lines.length, 6)
+    assert.equal(lines.length, 8)
     assert.match(lines[0] ?? '', /^ok {7}database {2}file:.* answers, and is migrated$/)
     assert.match(lines[1] ?? '', /^off {6}redis {5}not used$/)
     assert.equal(lines[2], 'ok       rules     1 active rule; left out, being wrong: "broken"')
     assert.match(lines[3] ?? '', /^ok {7}events {4}the last one is 9\d s old$/)
-    assert.equal(lines[4], 'ok       mail      the mail server accepts a sign-in')
-    assert.equal(lines[5], 'ok       schedule  nothing was due yet')
+    assert.equal(lines[4], 'ok       usage     the last is of 2026-11-30')
+    assert.equal(lines[5], 'ok       charges   each server knows its own: see its health and metrics')
+    assert.equal(lines[6], 'ok       mail      the mail server accepts a sign-in')
+    assert.equal(lines[7], 'ok       schedule  nothing was due yet')
   })
 
   test('is status 1 where something fails, and names it without its password', async (t) => {

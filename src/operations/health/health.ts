@@ -2,7 +2,7 @@ import { errorLine } from '../../ground/errors.js'
 import { inTime } from '../alerts/channel.js'
 
 /** The checks of health, in the order of reports. */
-export const HEALTH_CHECKS = ['database', 'redis', 'rules', 'events', 'mail', 'schedule'] as const
+export const HEALTH_CHECKS = ['database', 'redis', 'rules', 'events', 'usage', 'charges', 'mail', 'schedule'] as const
 
 export type HealthCheckName = (typeof HEALTH_CHECKS)[number]
 
@@ -37,15 +37,17 @@ const PROBE_TIMEOUT_MS = 5_000
 
 /** Runs all probes at once. Never rejects, and takes no longer than the time limit. */
 export async function probeHealth(probes: Probes, timeoutMs = PROBE_TIMEOUT_MS): Promise<Health> {
-  const [database, redis, rules, events, mail, schedule] = await Promise.all([
+  const [database, redis, rules, events, usage, charges, mail, schedule] = await Promise.all([
     runProbe(probes.database, timeoutMs),
     runProbe(probes.redis, timeoutMs),
     runProbe(probes.rules, timeoutMs),
     runProbe(probes.events, timeoutMs),
+    runProbe(probes.usage, timeoutMs),
+    runProbe(probes.charges, timeoutMs),
     runProbe(probes.mail, timeoutMs),
     runProbe(probes.schedule, timeoutMs),
   ])
-  const checks = { database, redis, rules, events, mail, schedule }
+  const checks = { database, redis, rules, events, usage, charges, mail, schedule }
   const failing = HEALTH_CHECKS.filter((name) => checks[name].status === 'failing')
   return { ok: failing.length === 0, ready: !failing.some((name) => NEEDED.has(name)), checks }
 }

@@ -4,8 +4,10 @@ import type { Database } from '../../database/database.js'
 import { redactUrl } from '../../database/database-url.js'
 import { countOf } from '../../ground/number-text.js'
 import { type Clock, DAY_MS, latestStartMs, MINUTE_MS, SECOND_MS } from '../../ground/time/clock.js'
+import type { Limiter } from '../../limiter/limiter.js'
 import type { Store } from '../../limiter/stores/store.js'
 import type { EventLogReadings } from '../../log/event-log-state.js'
+import { USAGE_TABLE } from '../../log/usage/usage-table.js'
 import { loadActiveRules } from '../../rules/rule-repository.js'
 import type { AlertSettings } from '../alerts/alert-settings.js'
 import { findEmailProblem } from '../alerts/email.js'
@@ -63,7 +65,7 @@ export function ruleTableProbe(database: Database): Probe {
   }
 }
 
-/** Creates a probe of this process's log: whether it can be written, keeps up, and loses no events. */
+/** Creates a probe of this process's log of events or usage: whether it can be written, keeps up, and loses nothing. */
 export function eventLogProbe(events: EventLogReadings): Probe {
   return () => {
     const lagMs = events.lagMs()
@@ -73,6 +75,26 @@ export function eventLogProbe(events: EventLogReadings): Probe {
     if (lagMs > MAX_LAG_MS || events.isFailing)
       throw new Error(`${state}${lastError === null ? '' : ` (${lastError})`}`)
     return state
+  }
+}
+
+/** Creates a probe of this process's charges: whether the store has counted them. */
+export function chargesProbe(limiter: Pick<Limiter, 'owedCharges' | 'lostCharges'>): Probe {
+  return () => {
+    const { owedCharges, lostCharges } = limiter
+    const state = `${owedCharges} owed to the store, ${lostCharges} lost since the start`
+    if (owedCharges > 0) throw new Error(state)
+    return state
+  }
+}
+
+/** Creates a probe of the last day on which any process wrote usage. */
+export function lastUsageProbe(database: Database): Probe {
+  return async () => {
+    const [last] = await database.query<{ day: string | null }>(
+      `SELECT MAX(period) AS day FROM ${database.dialect.table(USAGE_TABLE)} WHERE span = 'day'`,
+    )
+    return last?.day ? `the last is of ${last.day}` : 'there is none yet'
   }
 }
 

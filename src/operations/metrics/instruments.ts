@@ -73,6 +73,14 @@ export const READINGS = [
     help: 'Charges lost, because too many were kept for a store that fails.',
   },
   {
+    reading: 'usageDropped',
+    name: 'ratelimit.usage.dropped',
+    unit: '{sum}',
+    kind: 'counter',
+    combine: 'sum',
+    help: 'Sums of usage lost, because the buffer was full or the table rejected them.',
+  },
+  {
     reading: 'eventsWritten',
     name: 'ratelimit.events.written',
     unit: '{event}',

@@ -1,11 +1,14 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
+import { Registry } from 'prom-client'
 import { MINUTE_MS } from '../../../src/ground/time/clock.js'
+import { MemoryStore, type RateLimitOptions, type Store } from '../../../src/index.js'
 import { EventLog } from '../../../src/log/event-log.js'
 import { EventLogState } from '../../../src/log/event-log-state.js'
 import { probeHealth } from '../../../src/operations/health/health.js'
 import { eventLogProbe } from '../../../src/operations/health/probes.js'
+import { internalsFor } from '../../../src/plugin/internals.js'
 import { atEnd } from '../../support/at-end.js'
 import { openDatabase, startApp } from '../../support/build-app.js'
 import { fakeClock } from '../../support/clock.js'
@@ -41,10 +44,63 @@ describe('app.smartRateLimit.health()', () => {
         redis: { status: 'off', detail: 'not used' },
         rules: { status: 'ok', detail: '1 active rule' },
         events: { status: 'ok', detail: '0 s behind, 0 waiting, 0 lost since the start' },
+        usage: { status: 'ok', detail: '0 s behind, 0 waiting, 0 lost since the start' },
+        charges: { status: 'ok', detail: '0 owed to the store, 0 lost since the start' },
         mail: { status: 'ok', detail: 'the mail server accepts a sign-in' },
         schedule: { status: 'off', detail: 'not used' },
       },
     })
+  })
+
+  test('usage that cannot be written and charges that a store is owed fail, and metrics count what is lost', async (t) => {
+    const database = await openDatabase(t, 'sqlite')
+    const memory = new MemoryStore()
+    let isAway = false
+    const store: Store = {
+      concurrency: 1,
+      async check(checks, nowMs) {
+        if (isAway) throw new Error('the store is away')
+        return memory.check(checks, nowMs)
+      },
+      reset: (keys) => memory.reset(keys),
+      close: () => memory.close(),
+    }
+    const registry = new Registry()
+    const plugin: RateLimitOptions = {
+      usage: ['tokens'],
+      eventBuffer: 1,
+      middleware: { backend: store, unit: 'tokens', defaultRate: '100/m' },
+      metrics: { prometheus: registry },
+    }
+    const { app, request, log } = await startApp(t, {
+      database,
+      plugin,
+      routes: (app) => {
+        app.get('/', async (request) => app.smartRateLimit.charge(request, { tokens: 5 }))
+      },
+    })
+    await request('/')
+    const { checks } = await app.smartRateLimit.health()
+    assert.deepEqual([checks.usage.status, checks.charges.status], ['ok', 'ok'])
+    await database.database.execute(
+      `CREATE TRIGGER full BEFORE INSERT ON rate_limit_usage BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`,
+    )
+    isAway = true
+    for (let times = 0; times < 3; times++) await request('/')
+    await internalsFor(app).usage?.flush()
+    const failing = await app.smartRateLimit.health()
+    assert.deepEqual([failing.ok, failing.ready], [false, true])
+    assert.match(failing.checks.usage.detail, /^\d s behind, \d waiting, \d lost since the start \(.*the disk is full/)
+    assert.deepEqual(failing.checks.charges, {
+      status: 'failing',
+      detail: '3 owed to the store, 0 lost since the start',
+    })
+    const figures = await registry.metrics()
+    assert.match(figures, /^ratelimit_charges_owed 3$/m)
+    assert.match(figures, /^ratelimit_usage_dropped_total [1-9]$/m)
+    const lines = log.map(({ msg }) => msg)
+    assert.equal(lines.filter((line) => line.startsWith('Rate limit store failed')).length, 1)
+    assert.equal(lines.filter((line) => line.startsWith('Rate limit sums of usage')).length, 1, lines.join('\n'))
   })
 
   test('a mail server that is away makes an app unwell, but not unready', async (t) => {

@@ -191,7 +191,7 @@ export class StateSweep {
     this.#isFailing = true
     this.#options.log.warn(
       { err: error },
-      'Expired rate limit counters or bans cannot be deleted: tried again in some minutes',
+      'Expired rate limit counters, bans or usage cannot be deleted: tried again in some minutes',
     )
   }
 }
