@@ -64,13 +64,14 @@ function eventJson({ timestampMs, client, key, policy, outcome, rules, method, p
     allowed: Boolean(event.allowed),
     count: event.count,
     limit: event.limit,
+    weight: event.weight,
   }
 }
 
 const OUTCOMES: Readonly<Record<string, string>> = { unavailable: 'no store answered' }
 
 /** Returns a line with columns that stay below each other where clients and policies are as short as usual. */
-function eventLine({ timestampMs, client, key, policy, outcome, allowed, method, path, count, limit }: ListedEvent) {
+function eventLine({ timestampMs, client, key, policy, outcome, allowed, method, path, ...event }: ListedEvent) {
   const overLimit = allowed ? 'would be refused' : 'refused'
   const shown = outcome === 'over_limit' ? overLimit : (OUTCOMES[outcome] ?? outcome)
   return [
@@ -79,6 +80,7 @@ function eventLine({ timestampMs, client, key, policy, outcome, allowed, method,
     (client || key).padEnd(18),
     policy.padEnd(12),
     `${method} ${path}`,
-    `${count}/${limit}`,
+    `${event.count}/${event.limit}`,
+    ...(event.weight === 1 ? [] : [`x${event.weight}`]),
   ].join('  ')
 }

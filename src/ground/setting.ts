@@ -72,6 +72,15 @@ export function readFlag(text: string): unknown {
   return FLAGS.get(text.toLowerCase()) ?? text
 }
 
+/** Reads JSON; any other text stays a text. */
+export function readJson(text: string): unknown {
+  try {
+    return JSON.parse(text)
+  } catch {
+    return text
+  }
+}
+
 export function readNumber(text: string): unknown {
   return /^-?\d+(?:\.\d+)?$/.test(text) ? Number(text) : text
 }

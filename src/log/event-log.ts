@@ -1,11 +1,13 @@
+import { CollapsingBuffer, type EventDetail } from './collapsing-buffer.js'
 import { eventValues, type RateLimitEvent } from './event.js'
 import { type RecordBuffer, RecordLog, type RecordLogOptions } from './record-log.js'
 import { RowBuffer } from './row-buffer.js'
 
 /** The log of decisions. */
 export class EventLog extends RecordLog<RateLimitEvent> {
-  constructor(options: RecordLogOptions) {
-    super(options, new EventBuffer())
+  /** @param detail how events are kept; a row for each unless given */
+  constructor(options: RecordLogOptions, detail?: EventDetail) {
+    super(options, detail === undefined ? new EventBuffer() : new CollapsingBuffer(detail))
   }
 }
 

@@ -75,6 +75,9 @@ export const HAS_OTHER_KEY = `rule_name <> '' AND client <> '' AND CASE
   WHEN ${BEFORE_SHOWN} LIKE 'header:%:' OR ${BEFORE_SHOWN} LIKE 'cookie:%:' THEN ${countOf(':', BEFORE_SHOWN)} <> 2
   ELSE ${BEFORE_SHOWN} <> '' AND (${BEFORE_SHOWN} NOT LIKE '%:' OR ${countOf(':', BEFORE_SHOWN)} <> 1) END`
 
+/** The condition of a row that only adds up allowed requests: it has no client, and the pattern of a route as its path. */
+export const IS_SUM = `key = ''`
+
 /** A denial is no offence: no total includes it, and it has a count of its own. */
 export const IS_DENIED = `outcome = 'denied'`
 export const IS_REFUSED = `allowed = false AND outcome <> 'denied'`
@@ -82,9 +85,14 @@ export const IS_UNAVAILABLE = `allowed = false AND outcome = 'unavailable'`
 /** The condition of events over a limit that does not block, and so let through. */
 export const IS_WOULD_BLOCK = `allowed <> false AND (outcome = 'over_limit' OR outcome = '' AND count > "limit")`
 
+/** Returns the number of requests that an event adds, or subtracts, where a condition holds. */
+export function countedRequests(condition: string, sign: 1 | -1 = 1): string {
+  return `CASE WHEN ${condition} THEN ${sign === 1 ? 'weight' : '-weight'} ELSE 0 END`
+}
+
 /** Returns the counts that an event adds, or subtracts. */
 export function eventCounts(sign: 1 | -1 = 1): string {
-  const counted = (condition: string) => `CASE WHEN ${condition} THEN ${sign} ELSE 0 END`
+  const counted = (condition: string) => countedRequests(condition, sign)
   return `${counted("outcome <> 'denied'")} AS total, ${counted(IS_REFUSED)} AS blocked,
     ${counted(IS_WOULD_BLOCK)} AS would_block, ${counted(IS_DENIED)} AS denied`
 }

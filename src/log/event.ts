@@ -59,6 +59,7 @@ const COLUMNS = [
   ['policy', 'text'],
   ['outcome', 'text'],
   ['rules', 'text'],
+  ['weight', 'bigint'],
 ] as const
 
 const MAX_LIMIT = 2_147_483_647
@@ -87,18 +88,38 @@ export function eventValues(event: RateLimitEvent): (string | number | boolean |
     storable(event.policy, MAX_POLICY_LENGTH),
     event.outcome,
     storable(event.rules, MAX_RULES_LENGTH),
+    1,
   ]
+}
+
+/** What the row of several requests that are alike has of the last one, and how many they are. */
+export interface AlikeEvents {
+  timestampMs: number
+  count: number
+  limit: number
+  weight: number
+}
+
+/** Returns the `eventValues` of the first of several requests that are alike as those of all of them. */
+export function valuesOfAlike(first: readonly unknown[], alike: AlikeEvents): unknown[] {
+  const changed: Readonly<Record<string, number>> = {
+    '"timestamp"': storableNumber(alike.timestampMs, LAST_MOMENT_MS),
+    count: storableNumber(alike.count, Number.MAX_SAFE_INTEGER),
+    '"limit"': storableNumber(alike.limit, MAX_LIMIT),
+    weight: alike.weight,
+  }
+  return COLUMNS.map(([name], index) => changed[name] ?? first[index])
 }
 
 const NULLABLE: ReadonlySet<string> = new Set(['ip_address', 'user_id', 'client_ip'])
 
 /**
  * Returns a row that was kept elsewhere as the `eventValues` of an event; undefined for anything else, which a table may
- * refuse, or never take its batch. Earlier versions kept rows without the last column.
+ * refuse, or never take its batch.
  */
 export function toEventRow(values: unknown): readonly unknown[] | undefined {
   if (!Array.isArray(values)) return undefined
-  const row: readonly unknown[] = values.length === COLUMNS.length - 1 ? [...values, ''] : values
+  const row: readonly unknown[] = values
   return row.length === COLUMNS.length && COLUMNS.every((column, index) => isValue(column, row[index]))
     ? row
     : undefined

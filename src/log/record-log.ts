@@ -23,6 +23,8 @@ export interface RecordLogOptions {
   readonly batchSize: number
   /** The longest time for which rows gather, in milliseconds; 0 by default. */
   readonly maxGatherMs?: number
+  /** Whether rows gather for all of that time, since more of them become one; by default as long as pays. */
+  readonly gathersLong?: boolean
   /** The most rows in memory. Further ones are dropped and counted. */
   readonly bufferSize: number
   readonly now: () => number
@@ -182,7 +184,8 @@ export class RecordLog<Recorded> implements EventLogReadings {
   /** Waits for more, where the last ones have just been written. */
   async #gather(): Promise<void> {
     await yieldToEventLoop()
-    const gatherMs = Math.min(this.#options.maxGatherMs ?? 0, this.#tookMs * GATHER_FACTOR)
+    const { maxGatherMs = 0, gathersLong = false } = this.#options
+    const gatherMs = gathersLong ? maxGatherMs : Math.min(maxGatherMs, this.#tookMs * GATHER_FACTOR)
     const restMs = this.#beganMs + gatherMs - performance.now()
     if (restMs <= 0 || this.#buffer.length >= this.#mostGathered || this.#flushes.length > 0 || this.#isClosed) return
     // The process goes on meanwhile, unlike while it retries: it would lose these rows.
@@ -199,7 +202,7 @@ export class RecordLog<Recorded> implements EventLogReadings {
   async #writeTaken(): Promise<void> {
     const taken = this.#buffer.take()
     if (taken === undefined) return
-    const { writer, batchSize, now } = this.#options
+    const { writer, batchSize, maxGatherMs = 0, gathersLong = false, now } = this.#options
     const first = this.#taken + 1
     this.#taken += taken.rows.length
     this.#unsettled = taken.rows.length
@@ -207,7 +210,8 @@ export class RecordLog<Recorded> implements EventLogReadings {
     let timer: NodeJS.Timeout | undefined
     const urgent = new Promise<void>((resolve) => {
       this.#hurry = resolve
-      const restMs = this.#isClosed ? 0 : taken.firstMs + URGENT_MS - now()
+      const gatheredMs = gathersLong ? maxGatherMs : 0
+      const restMs = this.#isClosed ? 0 : taken.firstMs + gatheredMs + URGENT_MS - now()
       timer = setTimeout(resolve, Math.min(Math.max(0, restMs), URGENT_MS)).unref()
     })
     // The order within one statement makes no difference: a quiet log has the order of the requests.

@@ -41,7 +41,7 @@ export function createAnalytics({
   const addresses = resolvePrivacy({ privacy, hashSecret, ipv6Subnet })
   const opened = openDatabase(database, schema, clock)
   opened.database.useThreads({ logsEvents: false })
-  const analytics = analyticsFor(opened.database, clock, { settings, log }, false, addresses)
+  const analytics = analyticsFor(opened.database, clock, { settings, log }, {}, addresses)
   return { ...analytics, close: () => opened.close() }
 }
 

@@ -11,6 +11,7 @@ import type { FindTemplate } from '../http/routes/route-finder.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
 import type { StoredCounters } from '../limiter/stores/sql/stored-counters.js'
+import type { EventDetail } from '../log/collapsing-buffer.js'
 import type { EventLogStats } from '../log/event-log-state.js'
 import type { UsageLog } from '../log/usage/usage-log.js'
 import type { AlertSettings } from '../operations/alerts/alert-settings.js'
@@ -19,7 +20,7 @@ import type { NextRun } from '../operations/schedule/schedule-options.js'
 /** The features that are on in this process, so that the pages can name those that are off. */
 export interface Switches {
   readonly enabled: boolean
-  readonly logEvents: boolean | 'blocked'
+  readonly logEvents: boolean | 'blocked' | EventDetail
   readonly useDynamicRules: boolean
 }
 

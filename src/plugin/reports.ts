@@ -11,7 +11,7 @@ import { CSV_LIMIT, offendersCsvRows } from '../reports/csv.js'
 import { incidents } from '../reports/incidents/incidents.js'
 import { offenderDetail } from '../reports/offender-detail.js'
 import { type AlertableOffendersOptions, alertableOffenders, topOffenders } from '../reports/ranking.js'
-import { createReportRunner } from '../reports/report.js'
+import { type Coverage, createReportRunner } from '../reports/report.js'
 import type { WindowOptions } from '../reports/report-window.js'
 import { ruleHitCounts } from '../reports/rule-traffic.js'
 import { suggestedRates } from '../reports/suggested-rates.js'
@@ -32,10 +32,10 @@ export function openReports(
   database: Database,
   clock: Clock,
   alerts: AnalyticsAlerts = { settings: resolveAlertSettings({}), log: SILENT },
-  onlyBlocked = false,
+  coverage: Coverage = {},
   privacy?: AddressPrivacy,
 ): Analytics {
-  const read = createReportRunner(database, clock, onlyBlocked, privacy)
+  const read = createReportRunner(database, clock, coverage, privacy)
   // Async, so that an invalid option rejects instead of throwing.
   const findAlertableOffenders = async (options: AlertableOffendersOptions) => read(alertableOffenders(options))
   const getIncidents = async (options?: WindowOptions) => read(incidents(options))

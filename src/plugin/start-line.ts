@@ -32,7 +32,7 @@ function inForceWords(app: FastifyInstance, { settings, databaseUrl, current }: 
     ...countersWords(settings),
     ...(needsDatabase(settings) ? [`database ${redactUrl(databaseUrl)}`] : []),
     ...rulesWords(settings, current),
-    `events ${EVENTS_WORDS[`${settings.logEvents}`]}`,
+    `events ${eventsWords(settings.logEvents)}`,
     `proxies trusted: ${trustedProxies(app)}`,
   ]
   return words.join(', ')
@@ -47,7 +47,11 @@ function countersWords({ middleware: { backend }, redis }: Settings): string[] {
   return [`counters in ${parseRedisUrl(redis).urls.map(redactUrl).join(' ')}`]
 }
 
-const EVENTS_WORDS = { true: 'on', false: 'off', blocked: 'of refusals only' } as const
+function eventsWords(logged: Settings['logEvents']): string {
+  if (logged === 'blocked') return 'of refusals only'
+  if (typeof logged === 'boolean') return logged ? 'on' : 'off'
+  return `on (allowed: ${logged.allowed}, refused: ${logged.refused})`
+}
 
 function rulesWords({ useDynamicRules, clock }: Settings, current: CurrentSnapshot): string[] {
   if (!useDynamicRules) return ['static limits only']

@@ -33,6 +33,7 @@ import { SpooledTable } from '../log/spooled-table.js'
 import { UsageLog } from '../log/usage/usage-log.js'
 import { deleteOldUsage, USAGE_ROWS, usageSpool } from '../log/usage/usage-table.js'
 import type { Preview, PreviewDependencies } from '../reports/preview/preview.js'
+import { coverageFor } from '../reports/report.js'
 import { deleteExpiredBans } from '../rules/bans/ban-table.js'
 import { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
 import { analyticsFor } from './analytics.js'
@@ -48,6 +49,8 @@ import type { Settings } from './settings/resolve.js'
  * SQLite copies for each transaction. A process that is killed loses what has gathered.
  */
 const MAX_GATHER_MS = 500
+/** The time for which events gather that become one row where they are alike. */
+const MAX_COLLAPSING_MS = 1_000
 /** The longest wait of a report for the latest events, in milliseconds: a locked file may take none for longer. */
 const FLUSH_TIMEOUT_MS = 2_000
 
@@ -196,7 +199,10 @@ export function createCurrentSnapshot(
 export function createEventLog(settings: Settings, opened: OpenDatabase, log: OutageLog): EventLog {
   const isLogging = settings.enabled && settings.logEvents !== false
   const folder = isLogging ? settings.eventSpool : undefined
-  return new EventLog(createGroupCommits(settings, opened, log, EVENT_ROWS, folder))
+  const commits = createGroupCommits(settings, opened, log, EVENT_ROWS, folder)
+  const { logEvents } = settings
+  if (typeof logEvents !== 'object') return new EventLog(commits)
+  return new EventLog({ ...commits, maxGatherMs: MAX_COLLAPSING_MS, gathersLong: true }, logEvents)
 }
 
 /** Returns the log of usage; undefined where the app keeps none. */
@@ -252,7 +258,7 @@ export function createReports(
   { database }: OpenDatabase,
   log: Pick<OutageLog, 'error'>,
 ): Analytics {
-  return analyticsFor(database, clock, { settings: alerts, log }, logEvents === 'blocked', privacy)
+  return analyticsFor(database, clock, { settings: alerts, log }, coverageFor(logEvents), privacy)
 }
 
 /** Creates the sweep of what expires in the tables that this server uses. */

@@ -1,5 +1,5 @@
 import type { Dialect } from '../database/dialect.js'
-import { CLIENT, IS_DENIED, IS_REFUSED, IS_WOULD_BLOCK, POLICY } from '../log/event-sql.js'
+import { CLIENT, countedRequests, IS_DENIED, IS_REFUSED, IS_WOULD_BLOCK, POLICY } from '../log/event-sql.js'
 import { CLIENTS, REQUESTS } from '../log/rollups/counting.js'
 import type { Sums } from '../log/rollups/sums.js'
 import { compareBytes } from './breakdown.js'
@@ -43,8 +43,8 @@ const IS_OVER_LIMIT = `${IS_REFUSED} AND outcome <> 'unavailable'`
 
 /** Returns what an event adds to the counts of its client, or takes away. */
 export function clientEventCounts(sign: 1 | -1 = 1): string {
-  const counted = (condition: string) => `CASE WHEN ${condition} THEN ${sign} ELSE 0 END`
-  return `${sign} AS requests, ${counted(IS_OVER_LIMIT)} AS over_limit, ${counted(IS_WOULD_BLOCK)} AS would_be,
+  const counted = (condition: string) => countedRequests(condition, sign)
+  return `${counted('true')} AS requests, ${counted(IS_OVER_LIMIT)} AS over_limit, ${counted(IS_WOULD_BLOCK)} AS would_be,
     ${counted(IS_DENIED)} AS denied`
 }
 

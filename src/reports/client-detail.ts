@@ -17,15 +17,7 @@ import { Parameters } from './filter.js'
 import { type ClientCondition, clientCondition } from './find-clients.js'
 import { barsFor, CHART_BARS } from './over-time.js'
 import { type ClientEvent, readRecentEvents } from './recent-events.js'
-import {
-  type Coverage,
-  clampedIsoTime,
-  type LogSnapshot,
-  type Report,
-  toCoverage,
-  toLogged,
-  validateAtLeastOne,
-} from './report.js'
+import { type Coverage, clampedIsoTime, type LogSnapshot, type Report, toLogged, validateAtLeastOne } from './report.js'
 import { type ReportWindow, toWindow, type WindowOptions, windowDays } from './report-window.js'
 
 export interface ClientDetailOptions extends WindowOptions {
@@ -118,7 +110,7 @@ export function clientDetail(
       timeline: toTimeline(snapshot, window, bars),
       recent_events,
       ...overrides,
-      ...toCoverage(snapshot),
+      ...snapshot.coverage,
     }
   }
 }

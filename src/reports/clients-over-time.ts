@@ -1,5 +1,5 @@
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../ground/time/clock.js'
-import { CLIENT, IS_DENIED } from '../log/event-sql.js'
+import { CLIENT, countedRequests, IS_DENIED } from '../log/event-sql.js'
 import { CLIENTS } from '../log/rollups/counting.js'
 import type { ClientCounts } from './client-counts.js'
 import { type EventFilter, filtered, isFiltering, oneByOne, Parameters } from './filter.js'
@@ -84,7 +84,7 @@ function eventMinutesSql(
 
 /** Returns what a refused event adds to the counts of its client, or takes away. */
 function eventRefusals(sign: 1 | -1): string {
-  return `CASE WHEN ${IS_DENIED} THEN 0 ELSE ${sign} END AS over_limit, CASE WHEN ${IS_DENIED} THEN ${sign} ELSE 0 END AS denied`
+  return `${countedRequests(`NOT (${IS_DENIED})`, sign)} AS over_limit, ${countedRequests(IS_DENIED, sign)} AS denied`
 }
 
 function rollupMinutes(

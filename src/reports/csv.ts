@@ -46,10 +46,22 @@ export function* clientsCsvRows(clients: Iterable<TopClient>): Generator<string,
 const INNER_FORMULA = /([;\t\r\n]"*)(?=[=+\-@\uff1d\uff0b\uff0d\uff20])/g
 
 /** The columns of an export of events. */
-export const EVENT_COLUMNS = csvRow(['time', 'client', 'method', 'path', 'outcome', 'policy', 'count', 'limit', 'key'])
+export const EVENT_COLUMNS = csvRow([
+  'time',
+  'client',
+  'method',
+  'path',
+  'outcome',
+  'policy',
+  'count',
+  'limit',
+  'key',
+  'weight',
+])
 
 /** Returns an event as a line of CSV. Several of its cells are texts of clients, so none may begin a formula inside. */
-export function eventCsvRow({ timestampMs, client, method, path, outcome, policy, count, limit, key }: ListedEvent) {
+export function eventCsvRow(event: ListedEvent) {
+  const { timestampMs, client, method, path, outcome, policy, key, weight } = event
   const [safeClient = '', safeMethod = '', safePath = '', safePolicy = '', safeKey = ''] = [
     client,
     method,
@@ -58,5 +70,6 @@ export function eventCsvRow({ timestampMs, client, method, path, outcome, policy
     key,
   ].map((text) => text.replace(INNER_FORMULA, "$1'"))
   const time = clampedIsoTime(timestampMs)
-  return csvRow([time, safeClient, safeMethod, safePath, outcome, safePolicy, Number(count), Number(limit), safeKey])
+  const [count, limit] = [Number(event.count), Number(event.limit)]
+  return csvRow([time, safeClient, safeMethod, safePath, outcome, safePolicy, count, limit, safeKey, weight])
 }

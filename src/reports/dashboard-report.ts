@@ -197,9 +197,9 @@ async function readOffenders(
   const { query, dialect } = snapshot
   const parameters = new Parameters()
   return query<Offender>(
-    `SELECT key, COUNT(*) AS blocked_count FROM ${dialect.table('rate_limit_event')}
+    `SELECT key, SUM(weight) AS blocked_count FROM ${dialect.table('rate_limit_event')}
      WHERE ${conditionFor(REFUSED_EVENTS, filter)} AND ${duringPeriod(dialect, period, parameters)}${filtered(dialect, filter, parameters)}
-     GROUP BY key ORDER BY COUNT(*) DESC, ${dialect.bytewise('key')} LIMIT ${parameters.add(MAX_ROWS)}`,
+     GROUP BY key ORDER BY SUM(weight) DESC, ${dialect.bytewise('key')} LIMIT ${parameters.add(MAX_ROWS)}`,
     parameters.values,
   )
 }

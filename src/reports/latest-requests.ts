@@ -111,6 +111,7 @@ function namesOf(clients: readonly Pick<TopClient, 'client'>[]): string[] {
 
 interface LatestEvent extends LatestRequest {
   readonly client: string
+  readonly weight: number
 }
 
 type EventFields = readonly [
@@ -120,6 +121,7 @@ type EventFields = readonly [
   client: string,
   at_ms: number,
   allowed: boolean | number,
+  weight: number,
 ]
 
 /**
@@ -145,9 +147,9 @@ async function readLatest(
   const listed = dialect.jsonRows(parameters.add(JSON.stringify(fields)))
   const rows = await query<{ events: string | null }>(
     `SELECT (
-       SELECT ${dialect.rowsAsJson('id, path, method, client, at_ms, allowed')} FROM (
-         SELECT id, path, method, allowed, "timestamp", at_ms, client FROM (
-           SELECT id, path, method, allowed, "timestamp", ${dialect.toMs('"timestamp"')} AS at_ms, ${CLIENT} AS client
+       SELECT ${dialect.rowsAsJson('id, path, method, client, at_ms, allowed, weight')} FROM (
+         SELECT id, path, method, allowed, weight, "timestamp", at_ms, client FROM (
+           SELECT id, path, method, allowed, weight, "timestamp", ${dialect.toMs('"timestamp"')} AS at_ms, ${CLIENT} AS client
            FROM ${dialect.table('rate_limit_event')}
            WHERE key = ${key} AND "timestamp" >= ${dialect.fromMs(start)} AND "timestamp" < ${dialect.fromMs(end)}
            ${NEWEST_FIRST} LIMIT ${most}
@@ -166,13 +168,14 @@ function byTime(one: LatestEvent, other: LatestEvent): number {
 
 function parseEvents(text: string): LatestEvent[] {
   const rows: readonly EventFields[] = JSON.parse(text)
-  return rows.map(([id, path, method, client, at_ms, allowed]) => ({
+  return rows.map(([id, path, method, client, at_ms, allowed, weight]) => ({
     id,
     path,
     method,
     client,
     at_ms,
     allowed: Boolean(allowed),
+    weight,
   }))
 }
 
@@ -180,7 +183,7 @@ function parseEvents(text: string): LatestEvent[] {
 function toLatest(events: readonly LatestEvent[]): LatestRequests {
   const request = events.find(({ allowed }) => !allowed) ?? events[0]
   const counts = new Map<string, number>()
-  for (const { path } of events) counts.set(path, (counts.get(path) ?? 0) + 1)
+  for (const { path, weight } of events) counts.set(path, (counts.get(path) ?? 0) + weight)
   const paths = [...counts]
     .toSorted(([one, times], [other, otherTimes]) => otherTimes - times || compareBytes(one, other))
     .slice(0, MAX_PATHS)
@@ -188,6 +191,6 @@ function toLatest(events: readonly LatestEvent[]): LatestRequests {
   return { paths, request: request === undefined ? null : toRequest(request) }
 }
 
-function toRequest({ client: _, ...request }: LatestEvent): LatestRequest {
+function toRequest({ client: _, weight: _weight, ...request }: LatestEvent): LatestRequest {
   return request
 }

@@ -47,10 +47,12 @@ export interface ListedEvent extends EventPosition {
   readonly limit: number
   /** The rules that applied, each with its sign; empty unless several did. */
   readonly rules: string
+  /** How many requests the row stands for; the time and the count are those of the last one. */
+  readonly weight: number
 }
 
 const COLUMNS = `id, "timestamp" AS "timestampMs", key, ip_address, client_ip, user_id, path, method, rule_name, allowed,
-  count, "limit", rules, (${CLIENT}) AS client, (${POLICY}) AS policy, (${OUTCOME}) AS outcome`
+  count, "limit", rules, weight, (${CLIENT}) AS client, (${POLICY}) AS policy, (${OUTCOME}) AS outcome`
 export const NEWEST_FIRST = 'ORDER BY "timestamp" DESC, id DESC'
 /** The number of keys of a network above which the events are read in the order of time. */
 const MAX_NETWORK_LISTS = 50

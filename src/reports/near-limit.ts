@@ -32,7 +32,9 @@ export interface NearLimit {
 
 interface Sampled {
   readonly since_ms: number | null
-  readonly requests: number
+  readonly requests: number | null
+  /** The number of rows that were read. */
+  readonly read: number
 }
 
 /** The time that counts as "now". */
@@ -45,7 +47,7 @@ export function nearLimit(filter: EventFilter): Report<NearLimit> {
   return async ({ query, dialect, nowMs }) => {
     const period = { startMs: Math.max(0, nowMs - NOW_MS), endMs: latestStartMs(nowMs) }
     const parameters = new Parameters()
-    const latest = `SELECT id, "timestamp", key, ${CLIENT} AS client, ${POLICY} AS policy, allowed, count, "limit"
+    const latest = `SELECT id, "timestamp", key, ${CLIENT} AS client, ${POLICY} AS policy, allowed, count, "limit", weight
        FROM ${dialect.table('rate_limit_event')} WHERE ${duringPeriod(dialect, period, parameters)}
        ${filtered(dialect, filter, parameters)} ORDER BY "timestamp" DESC, id DESC LIMIT ${MAX_REQUESTS}`
     // The query is one statement, so that the requests are read once. Where no client is near, its row has only the two
@@ -61,14 +63,20 @@ export function nearLimit(filter: EventFilter): Report<NearLimit> {
          ORDER BY count * 1.0 / "limit" DESC, "timestamp" DESC, ${dialect.bytewise('key')}, ${dialect.bytewise('policy')}
          LIMIT ${MAX_CLIENTS}
        )
-       SELECT since_ms, requests, client, key, policy, count, "limit", ${dialect.toMs('"timestamp"')} AS at_ms
-       FROM (SELECT ${dialect.toMs('MIN("timestamp")')} AS since_ms, COUNT(*) AS requests FROM latest) AS sampled
+       SELECT since_ms, requests, read, client, key, policy, count, "limit", ${dialect.toMs('"timestamp"')} AS at_ms
+       FROM (SELECT ${dialect.toMs('MIN("timestamp")')} AS since_ms, SUM(weight) AS requests, COUNT(*) AS read FROM latest) AS sampled
        LEFT JOIN nearest ON true
        ORDER BY count * 1.0 / "limit" DESC, "timestamp" DESC, ${dialect.bytewise('key')}, ${dialect.bytewise('policy')}`,
       parameters.values,
     )
-    const { since_ms = null, requests = 0 } = rows[0] ?? {}
-    const clients = rows.flatMap(({ since_ms: _, requests: _requests, ...row }) => (row.client === null ? [] : [row]))
-    return { clients, requests, since_ms: requests < MAX_REQUESTS ? period.startMs : (since_ms ?? period.startMs) }
+    const { since_ms = null, read = 0, requests } = rows[0] ?? {}
+    const clients = rows.flatMap(({ since_ms: _, requests: _requests, read: _read, ...row }) =>
+      row.client === null ? [] : [row],
+    )
+    return {
+      clients,
+      requests: requests ?? 0,
+      since_ms: read < MAX_REQUESTS ? period.startMs : (since_ms ?? period.startMs),
+    }
   }
 }

@@ -4,15 +4,7 @@ import { Parameters } from './filter.js'
 import { duringPeriod } from './logged-events.js'
 import type { Period } from './period.js'
 import { type ClientEvent, type RecentEvent, readRecentEvents } from './recent-events.js'
-import {
-  type Coverage,
-  clampedIsoTime,
-  type LogSnapshot,
-  type Report,
-  toCoverage,
-  toLogged,
-  validateAtLeastOne,
-} from './report.js'
+import { type Coverage, clampedIsoTime, type LogSnapshot, type Report, toLogged, validateAtLeastOne } from './report.js'
 import { type ReportWindow, toWindow, type WindowOptions, windowDays, windowFor } from './report-window.js'
 import { blockRate } from './traffic.js'
 
@@ -87,7 +79,7 @@ export function keyDetail({ key, recent = 50, ...options }: OffenderDetailOption
       last_seen: lastMs === null ? null : clampedIsoTime(lastMs),
       by_path: await readBlockedPaths(snapshot, period, storedKey),
       recent_events: await readRecentEvents(snapshot, isOfKey, recent),
-      ...toCoverage(snapshot),
+      ...snapshot.coverage,
     }
   }
 }
@@ -102,7 +94,7 @@ interface Totals {
 async function readTotals({ query, dialect }: LogSnapshot, window: Period, key: string): Promise<Totals> {
   const parameters = new Parameters()
   const [totals] = await query<Totals>(
-    `SELECT COUNT(*) AS total, COUNT(*) FILTER (WHERE allowed = false) AS blocked,
+    `SELECT COALESCE(SUM(weight), 0) AS total, COALESCE(SUM(weight) FILTER (WHERE allowed = false), 0) AS blocked,
        MIN("timestamp") AS "firstMs", MAX("timestamp") AS "lastMs"
      FROM ${dialect.table('rate_limit_event')} WHERE ${duringPeriod(dialect, window, parameters)}
        AND key = ${parameters.add(key)} AND outcome <> 'denied'`,
@@ -115,10 +107,10 @@ function readBlockedPaths({ query, dialect }: LogSnapshot, window: Period, key: 
   const parameters = new Parameters()
   // `NOT allowed`, or SQLite would walk the index on (allowed, timestamp), through the refusals of all clients.
   return query<BlockedPath>(
-    `SELECT path, COUNT(*) AS blocked_count
+    `SELECT path, SUM(weight) AS blocked_count
      FROM ${dialect.table('rate_limit_event')} WHERE ${duringPeriod(dialect, window, parameters)}
        AND key = ${parameters.add(key)} AND NOT allowed AND outcome <> 'denied'
-     GROUP BY path ORDER BY COUNT(*) DESC, ${dialect.bytewise('path')} LIMIT ${MAX_PATHS}`,
+     GROUP BY path ORDER BY SUM(weight) DESC, ${dialect.bytewise('path')} LIMIT ${MAX_PATHS}`,
     parameters.values,
   )
 }

@@ -1,5 +1,5 @@
 import type { SqlValue } from '../database/dialect.js'
-import { CLIENT } from '../log/event-sql.js'
+import { CLIENT, countedRequests } from '../log/event-sql.js'
 import type { Sums } from '../log/rollups/sums.js'
 import { splitForClients } from './client-counts.js'
 import type { RankingName } from './closed-hour-cache.js'
@@ -192,7 +192,7 @@ export class RankedCounts {
     const { name, counted } = this.#ranking.event
     return logged(parameters, counted).map(
       ({ where, sign }) =>
-        `SELECT ${name} AS name, ${sign} AS count FROM ${dialect.table('rate_limit_event')} WHERE ${where}${this.#named(name)}`,
+        `SELECT ${name} AS name, ${countedRequests('true', sign)} AS count FROM ${dialect.table('rate_limit_event')} WHERE ${where}${this.#named(name)}`,
     )
   }
 

@@ -13,6 +13,8 @@ export interface RecentEvent {
   readonly limit: number
   /** The rule; empty when none matched. */
   readonly rule_name: string
+  /** How many requests the row stands for; the time and the count are those of the last one. */
+  readonly weight: number
 }
 
 export interface ClientEvent extends RecentEvent {
@@ -40,7 +42,7 @@ export async function readRecentEvents(
 ): Promise<ClientEvent[]> {
   const parameters = new Parameters()
   const rows = await query<EventRow>(
-    `SELECT id, "timestamp", ${CLIENT} AS client, key, path, method, allowed, count, "limit", rule_name, ${POLICY} AS policy, ${OUTCOME} AS outcome, rules
+    `SELECT id, "timestamp", ${CLIENT} AS client, key, path, method, allowed, count, "limit", rule_name, ${POLICY} AS policy, ${OUTCOME} AS outcome, rules, weight
      FROM ${dialect.table('rate_limit_event')} WHERE ${condition(parameters)}
      ${NEWEST_FIRST} LIMIT ${parameters.add(limit)}`,
     parameters.values,

@@ -3,6 +3,7 @@ import type { Database } from '../database/database.js'
 import type { Dialect, Query } from '../database/dialect.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import type { Clock } from '../ground/time/clock.js'
+import type { EventDetail } from '../log/collapsing-buffer.js'
 import { foldForReport } from '../log/rollups/catch-up.js'
 import { readSums, type Sums } from '../log/rollups/sums.js'
 import { ClosedHourCache } from './closed-hour-cache.js'
@@ -17,8 +18,8 @@ export interface LogSnapshot {
   readonly sums: Sums
   /** The cache of all hours but the present one, of this process. */
   readonly closed: ClosedHourCache
-  /** Whether the log holds only refusals and would-be refusals: `logEvents: 'blocked'`. */
-  readonly onlyBlocked: boolean
+  /** What this process's log lacks of requests. */
+  readonly coverage: Coverage
   /** The way in which addresses are stored; undefined where they are stored in full, or this process does not know. */
   readonly privacy?: AddressPrivacy | undefined
 }
@@ -28,14 +29,18 @@ export function toLogged({ privacy }: Pick<LogSnapshot, 'privacy'>, text: string
   return privacy === undefined ? text : privacy.toLogged(text)
 }
 
-/** The part of a report that says whether it covers refusals only. */
+/** The part of a report that says which requests it lacks. */
 export interface Coverage {
   /** Present where this process logs only refusals and would-be refusals: the counts have no other requests. */
   readonly only_blocked?: true
+  /** Present where this process only adds up allowed requests: the counts of clients have no others but refusals. */
+  readonly only_sums?: true
 }
 
-export function toCoverage({ onlyBlocked }: LogSnapshot): Coverage {
-  return onlyBlocked ? { only_blocked: true } : {}
+/** Returns what the log of a process lacks, by its setting. */
+export function coverageFor(logEvents: boolean | 'blocked' | EventDetail): Coverage {
+  if (logEvents === 'blocked') return { only_blocked: true }
+  return typeof logEvents === 'object' && logEvents.allowed === 'sums' ? { only_sums: true } : {}
 }
 
 /** A report whose options are valid. Several can read the same snapshot. */
@@ -59,7 +64,12 @@ export function closedHourCacheFor(database: Database): ClosedHourCache {
 }
 
 /** Returns a function that runs reports on a database; they include what this process has served so far. */
-export function createReportRunner(database: Database, clock: Clock, onlyBlocked = false, privacy?: AddressPrivacy) {
+export function createReportRunner(
+  database: Database,
+  clock: Clock,
+  coverage: Coverage = {},
+  privacy?: AddressPrivacy,
+) {
   const { dialect } = database
   const closed = closedHourCacheFor(database)
   return async <Result>(report: Report<Result>): Promise<Result> => {
@@ -67,7 +77,7 @@ export function createReportRunner(database: Database, clock: Clock, onlyBlocked
     return database.report(async (query) => {
       const nowMs = clock.now()
       const sums = await readSums(query, dialect, nowMs)
-      return report({ query, dialect, nowMs, onlyBlocked, closed, sums, privacy })
+      return report({ query, dialect, nowMs, coverage, closed, sums, privacy })
     })
   }
 }

@@ -1,5 +1,5 @@
 /** The traffic of rules: several may apply to one request. */
-import { BESIDE, besideRows, IS_REFUSED_BESIDE } from '../log/event-sql.js'
+import { BESIDE, besideRows, countedRequests, IS_REFUSED_BESIDE } from '../log/event-sql.js'
 import { busiest, type TrafficCounts } from './breakdown.js'
 import { type EventFilter, filtered, filteredSums, inRange } from './filter.js'
 import { ALL_EVENTS, conditionFor, readSplit } from './logged-events.js'
@@ -53,7 +53,7 @@ export async function readBeside(
       ),
     events: (logged, parameters) =>
       logged(parameters, { ...ALL_EVENTS, during: conditionFor(ALL_EVENTS, filter) }).map(({ where, sign }) => {
-        const counted = (condition: string) => `CASE WHEN ${condition} AND outcome <> 'denied' THEN ${sign} ELSE 0 END`
+        const counted = (condition: string) => countedRequests(`${condition} AND outcome <> 'denied'`, sign)
         return `SELECT ${BESIDE} AS rule_name, ${counted('true')} AS total, ${counted(IS_REFUSED_BESIDE)} AS blocked,
           0 AS would_block, 0 AS denied
           FROM ${besideRows(dialect, table, where + filtered(dialect, filter, parameters))}`

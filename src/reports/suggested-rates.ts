@@ -7,7 +7,7 @@ import { filtered, inRange, Parameters, type ReportFilter } from './filter.js'
 import { findIncidentClients } from './incidents/find-incidents.js'
 import { duringPeriod } from './logged-events.js'
 import type { Period } from './period.js'
-import { type Coverage, type LogSnapshot, type Report, toCoverage } from './report.js'
+import type { Coverage, LogSnapshot, Report } from './report.js'
 import { toWindow, type WindowOptions, windowDays, windowFor } from './report-window.js'
 
 export interface SuggestRatesOptions extends WindowOptions {
@@ -87,7 +87,7 @@ export function suggestedRates({ path, method, rule, ...options }: SuggestRatesO
       sampled,
       per_minute: suggest('m', minutes, clients),
       per_hour: suggest('h', select(HOUR_SPAN, 0), select(HOUR_SPAN, 1)),
-      ...toCoverage(snapshot),
+      ...snapshot.coverage,
     }
   }
 }
@@ -102,14 +102,14 @@ async function readLevels(
   const parameters = new Parameters()
   const events = periods.map(
     (period) =>
-      `SELECT ${CLIENT} AS client, ${dialect.toMinute('"timestamp"')} AS minute FROM ${dialect.table('rate_limit_event')}
+      `SELECT ${CLIENT} AS client, ${dialect.toMinute('"timestamp"')} AS minute, weight FROM ${dialect.table('rate_limit_event')}
        WHERE ${duringPeriod(dialect, period, parameters)} AND NOT (${IS_DENIED})${filtered(dialect, filter, parameters)}`,
   )
   const isLeftOut =
     leftOut.length === 0 ? '' : ` AND NOT ${dialect.isOneOf('client', parameters.add(JSON.stringify(leftOut)), 'text')}`
   return query<Histogram>(
     `WITH minutes AS MATERIALIZED (
-       SELECT client, minute, COUNT(*) AS requests FROM (${events.join(' UNION ALL ')}) AS events
+       SELECT client, minute, SUM(weight) AS requests FROM (${events.join(' UNION ALL ')}) AS events
        WHERE client <> ''${isLeftOut} GROUP BY client, minute
      ), hours AS MATERIALIZED (
        SELECT client, ${dialect.whole('SUM(requests)')} AS requests FROM minutes GROUP BY client, minute / ${HOUR_SPAN}

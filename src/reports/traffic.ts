@@ -4,7 +4,7 @@ import { sumTraffic, type TrafficCounts } from './breakdown.js'
 import { type EventFilter, filtered, filteredSums, inRange, type Parameters } from './filter.js'
 import { ALL_EVENTS, conditionFor, type LoggedEvents, type LoggedParts, readSplit } from './logged-events.js'
 import { type BucketRange, type Period, type SplitPeriod, splitPeriod, unsplit } from './period.js'
-import { type Coverage, type LogSnapshot, type Report, toCoverage } from './report.js'
+import type { Coverage, LogSnapshot, Report } from './report.js'
 import { toWindow, type WindowOptions, windowDays, windowFor } from './report-window.js'
 
 /** Requests that have path, rule and method in common. */
@@ -26,15 +26,14 @@ const ALL_SUMS = COUNTS.split(', ')
 
 /** Counts events in one expression, for which an index is enough. */
 function countEvents(sign: 1 | -1): string {
-  return `${sign} * COUNT(*) FILTER (WHERE outcome <> 'denied') AS total,
-    ${sign} * COUNT(*) FILTER (WHERE ${IS_REFUSED}) AS blocked,
-    ${sign} * COUNT(*) FILTER (WHERE outcome = 'over_limit' AND allowed <> false) AS would_block,
-    ${sign} * COUNT(*) FILTER (WHERE ${IS_DENIED}) AS denied`
+  const sum = (condition: string) => `COALESCE(${sign} * SUM(weight) FILTER (WHERE ${condition}), 0)`
+  return `${sum("outcome <> 'denied'")} AS total, ${sum(IS_REFUSED)} AS blocked,
+    ${sum("outcome = 'over_limit' AND allowed <> false")} AS would_block, ${sum(IS_DENIED)} AS denied`
 }
 
 /** Counts what `countEvents` cannot see: the would-be refusals that others wrote, without an outcome. */
 function countForeign(sign: 1 | -1): string {
-  return `0, 0, ${sign} * COUNT(*) FILTER (WHERE count > "limit"), 0`
+  return `0, 0, COALESCE(${sign} * SUM(weight) FILTER (WHERE count > "limit"), 0), 0`
 }
 const FOREIGN_EVENTS: LoggedEvents = {
   during: "allowed = true AND outcome = ''",
@@ -147,7 +146,7 @@ export function trafficSummary(options: WindowOptions = {}): Report<TrafficSumma
   return async (snapshot) => {
     const { nowMs } = snapshot
     const summary = toSummary(windowDays(window, nowMs), await countTraffic(snapshot, windowFor(window, nowMs)))
-    return { ...summary, ...toCoverage(snapshot) }
+    return { ...summary, ...snapshot.coverage }
   }
 }
 

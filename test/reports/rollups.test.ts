@@ -53,6 +53,7 @@ const event: fc.Arbitrary<NewEvent> = fc
     method: fc.constantFrom(...METHODS),
     outcome: fc.constantFrom('allowed', 'blocked', 'would_block', 'denied', 'unavailable'),
     rules: fc.constantFrom(...APPLIED),
+    weight: fc.constantFrom(1, 1, 2, 7),
   })
   // A denial decides alone.
   .map((each) => (each.outcome === 'denied' ? { ...each, rules: '' } : each))

@@ -1,5 +1,5 @@
 import type { Database } from '../../src/database/database.js'
-import { eventValues, insertEventsSql } from '../../src/log/event.js'
+import { eventValues, insertEventsSql, valuesOfAlike } from '../../src/log/event.js'
 
 export interface NewEvent {
   readonly atMs: number
@@ -9,14 +9,16 @@ export interface NewEvent {
   readonly method: string
   readonly outcome: 'allowed' | 'blocked' | 'would_block' | 'denied' | 'unavailable'
   readonly rules?: string
+  /** 1 unless given. */
+  readonly weight?: number
 }
 
 const OUTCOMES = { blocked: 'over_limit', would_block: 'over_limit' } as const
 
 /** Inserts events as the event log writes them. */
 export async function insertEvents(database: Database, events: readonly NewEvent[]): Promise<void> {
-  const rows = events.map(({ atMs, key, rule, path, method, outcome, rules = '' }) =>
-    eventValues({
+  const rows = events.map(({ atMs, key, rule, path, method, outcome, rules = '', weight = 1 }) => {
+    const event = {
       timestampMs: atMs,
       key,
       ruleName: rule,
@@ -32,7 +34,8 @@ export async function insertEvents(database: Database, events: readonly NewEvent
       policy: rule || 'default',
       outcome: outcome === 'blocked' || outcome === 'would_block' ? OUTCOMES[outcome] : outcome,
       rules,
-    }),
-  )
+    }
+    return valuesOfAlike(eventValues(event), { ...event, weight })
+  })
   await database.execute(insertEventsSql(database.dialect), [JSON.stringify(rows)])
 }

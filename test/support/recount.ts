@@ -30,17 +30,22 @@ interface Row extends Omit<PlainEvent, 'blocked' | 'would_block' | 'denied' | 'u
   readonly denied: number
   readonly outcome: string
   readonly rules: string
+  readonly weight: number
 }
 
-/** Every event of a database, without any rollup. */
+/** Every request of the log, without any rollup: a row is as many as it weighs. */
 export async function readEvents(database: Database): Promise<PlainEvent[]> {
   const rows = await database.query<Row>(
-    `SELECT "timestamp" AS at, key, rule_name, path, method, client, policy, outcome, rules, CASE WHEN allowed = false AND outcome <> 'denied' THEN 1 ELSE 0 END AS blocked,
+    `SELECT "timestamp" AS at, key, rule_name, path, method, client, policy, outcome, rules, weight, CASE WHEN allowed = false AND outcome <> 'denied' THEN 1 ELSE 0 END AS blocked,
        CASE WHEN outcome = 'denied' THEN 1 ELSE 0 END AS denied,
        CASE WHEN allowed <> false AND (outcome = 'over_limit' OR (outcome = '' AND count > "limit")) THEN 1 ELSE 0 END AS would_block
      FROM ${database.dialect.table('rate_limit_event')}`,
   )
-  return rows.map((row) => ({
+  return rows.flatMap((row) => Array<PlainEvent>(row.weight).fill(toEvent(row)))
+}
+
+function toEvent(row: Row): PlainEvent {
+  return {
     // A value that is no time sorts after all times.
     atMs: typeof row.at === 'number' ? Math.min(row.at, Number.MAX_VALUE) : Number.MAX_VALUE,
     key: row.key,
@@ -54,7 +59,7 @@ export async function readEvents(database: Database): Promise<PlainEvent[]> {
     client: row.client || clientOf(row.key),
     policy: row.policy || row.rule_name || 'default',
     beside: parseAppliedRules(row.rules).filter(({ name }) => name !== row.rule_name),
-  }))
+  }
 }
 
 /** The client of a row without one, as far as its key says. */

@@ -4,6 +4,7 @@ import {
   BESIDE,
   besideRows,
   CLIENT,
+  countedRequests,
   eventCounts,
   HAS_OTHER_KEY,
   IS_REFUSED,
@@ -105,9 +106,9 @@ export function eventSums(dialect: Dialect, condition: string): SharedQuery {
     columns: [...EVENT_KEYS, ...EVENT_COUNTS],
     sql: `SELECT ${EVENT_KEYS.join(', ')}, ${sums} FROM (
         SELECT ${minute} AS minute, path, rule_name, method, rules, key, ${CLIENT} AS client, ${POLICY} AS policy,
-          CASE WHEN "timestamp" >= ${dialect.fromMs('since')} THEN 1 ELSE 0 END AS is_marked, 1 AS requests, ${eventCounts()},
-          CASE WHEN ${IS_REFUSED} AND outcome <> 'unavailable' THEN 1 ELSE 0 END AS over_limit,
-          CASE WHEN ${IS_UNAVAILABLE} THEN 1 ELSE 0 END AS unavailable
+          CASE WHEN "timestamp" >= ${dialect.fromMs('since')} THEN 1 ELSE 0 END AS is_marked, weight AS requests, ${eventCounts()},
+          ${countedRequests(`${IS_REFUSED} AND outcome <> 'unavailable'`)} AS over_limit,
+          ${countedRequests(IS_UNAVAILABLE)} AS unavailable
         FROM ${dialect.table('rate_limit_event')} LEFT JOIN (
           SELECT hour, MIN(since) AS since FROM ${dialect.table('rate_limit_rollup_mark')} GROUP BY hour
         ) AS marked ON hour = ${minute} / ${HOUR_SPAN}

@@ -2,12 +2,14 @@
 
 import type { RouteOptions } from 'fastify'
 import { isByAddress } from '../../clients/client.js'
+import { MINUTE_MS } from '../../ground/time/clock.js'
 import { type AppliedLimit, type CheckedRequest, type Limit, refuses } from '../../http/checked-request.js'
 import type { HookDependencies } from '../../http/on-request.js'
 import { PostponedRecords, type RecordDecision } from '../../http/postponed-records.js'
 import { createReceivedPath } from '../../http/request-path.js'
 import { integerUserId } from '../../http/request-user.js'
 import { formatAppliedRules } from '../../log/applied-rules.js'
+import { isSummed } from '../../log/collapsing-buffer.js'
 import type { EventOutcome } from '../../log/event.js'
 import type { HookComponents } from './hook-components.js'
 
@@ -76,11 +78,27 @@ function createEventRecord({
 }: HookComponents): RecordDecision | undefined {
   if (!enabled || logEvents === false) return undefined
   const blockedOnly = logEvents === 'blocked'
+  const detail = typeof logEvents === 'object' ? logEvents : undefined
   const receivedPath = createReceivedPath(router)
+  const summedPath = createSummedPath()
   return function recordEvent(checked, decided = checked) {
     const { request } = checked
     const { address, limit, client, loggedClient, decision } = decided
     if (blockedOnly && decision.allowed) return
+    const outcome = outcomeFor(decided)
+    const rules = checked.applied === undefined ? '' : rulesText(checked.applied, limit)
+    if (detail !== undefined && isSummed(detail, outcome)) {
+      events.record({
+        ...SUM,
+        timestampMs: checked.nowMs,
+        ruleName: limit.ruleName,
+        path: summedPath(request.routeOptions.url ?? '', checked.nowMs),
+        method: request.method,
+        policy: limit.policyName,
+        rules,
+      })
+      return
+    }
     events.record({
       timestampMs: checked.nowMs,
       key: client.key,
@@ -95,9 +113,43 @@ function createEventRecord({
       clientIp: isByAddress(loggedClient.logged) && address.plain !== null ? address.logged : null,
       client: loggedClient.logged.text,
       policy: limit.policyName,
-      outcome: outcomeFor(decided),
-      rules: checked.applied === undefined ? '' : rulesText(checked.applied, limit),
+      outcome,
+      rules,
     })
+  }
+}
+
+/** What an event of sums does not tell. */
+const SUM = {
+  key: '',
+  client: '',
+  allowed: true,
+  outcome: 'allowed',
+  count: 0,
+  limit: 0,
+  ipAddress: null,
+  userId: null,
+  clientIp: null,
+} as const
+
+/** The most route patterns that sums of a minute tell apart. */
+const MAX_SUMMED_PATHS = 256
+
+/** Returns a function that returns a route's pattern as the path of a sum; an empty text where a minute has too many. */
+function createSummedPath(): (pattern: string, nowMs: number) => string {
+  const patterns = new Set<string>()
+  let minute = 0
+  return function summedPath(pattern, nowMs) {
+    const present = Math.floor(nowMs / MINUTE_MS)
+    if (present !== minute) {
+      patterns.clear()
+      minute = present
+    }
+    if (!patterns.has(pattern)) {
+      if (patterns.size === MAX_SUMMED_PATHS) return ''
+      patterns.add(pattern)
+    }
+    return pattern
   }
 }
 

@@ -10,6 +10,7 @@ import type { UserFunction } from '../../http/request-user.js'
 import type { Algorithm } from '../../limiter/algorithm.js'
 import type { StoreErrorAction } from '../../limiter/fallback.js'
 import type { Store } from '../../limiter/stores/store.js'
+import type { EventDetail } from '../../log/collapsing-buffer.js'
 import type { AlertSettingOptions } from '../../operations/alerts/alert-settings.js'
 import type { MetricsOptions } from '../../operations/metrics/targets.js'
 import type { ScheduleOptions } from '../../operations/schedule/schedule-options.js'
@@ -64,8 +65,12 @@ export interface MiddlewareOptions {
 export interface RateLimitOptions extends AlertSettingOptions, PrivacySettingOptions {
   /** `false` turns the plugin off: nothing is checked, counted or logged. */
   enabled?: boolean | undefined
-  /** Logs every checked request, or with `'blocked'` only refusals and would-be refusals; `false` by default. */
-  logEvents?: boolean | 'blocked' | undefined
+  /**
+   * Logs every checked request, or with `'blocked'` only refusals and would-be refusals; `false` by default. An object says
+   * how: `collapsed` makes one row of requests that are alike, `sums` adds up allowed requests without their clients; a row
+   * each unless given.
+   */
+  logEvents?: boolean | 'blocked' | Partial<EventDetail> | undefined
   /** Whether the rules and overrides of the database apply; without it their tables are never read. */
   useDynamicRules?: boolean | undefined
   /** The time for which rules are used before the table is read again, in seconds, 0 to 86400; 60 by default. */

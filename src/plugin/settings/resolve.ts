@@ -10,6 +10,7 @@ import {
   FLAG,
   parseSettings,
   readFlag,
+  readJson,
   readList,
   readNumber,
   type SettingTable,
@@ -19,6 +20,7 @@ import {
   withoutUndefined,
 } from '../../ground/setting.js'
 import { type Clock, DAY_MS, LAST_MOMENT_MS, SECOND_MS, systemClock } from '../../ground/time/clock.js'
+import type { EventDetail } from '../../log/collapsing-buffer.js'
 import { ALERT_SETTINGS, type AlertSettingOptions, alertSettingsFrom } from '../../operations/alerts/alert-settings.js'
 import { findVariable, variableFor } from './environment.js'
 import { resolveMetrics } from './metrics.js'
@@ -72,6 +74,12 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
   }
 }
 
+function resolveLogEvents(logged: boolean | 'blocked' | Partial<EventDetail>): boolean | 'blocked' | EventDetail {
+  if (typeof logged !== 'object') return logged
+  const { allowed = 'each', refused = 'each' } = logged
+  return allowed === 'each' && refused === 'each' ? true : { allowed, refused }
+}
+
 /** The settings without those of alerts. */
 export const OWN_SETTINGS = {
   ...PRIVACY_SETTINGS,
@@ -79,7 +87,8 @@ export const OWN_SETTINGS = {
   logEvents: {
     ...VALIDATORS.loggedEvents,
     default: false,
-    read: readFlag,
+    read: (text: string) => (text.startsWith('{') ? readJson(text) : readFlag(text)),
+    parse: resolveLogEvents,
   },
   useDynamicRules: { ...FLAG, default: false },
   ruleCacheTimeout: { ...VALIDATORS.cacheTimeout, default: 60, read: readNumber },

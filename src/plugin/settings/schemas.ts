@@ -45,7 +45,23 @@ export const routingKey = Type.String({
   description: 'the integration key of PagerDuty',
 })
 
-export const loggedEvents = Type.Union([flag, Type.Literal('blocked')], { description: "true, false or 'blocked'" })
+export const loggedEvents = Type.Union(
+  [
+    flag,
+    Type.Literal('blocked'),
+    Type.Object(
+      {
+        allowed: Type.Optional(Type.Enum(['each', 'collapsed', 'sums'])),
+        refused: Type.Optional(Type.Enum(['each', 'collapsed'])),
+      },
+      { additionalProperties: false },
+    ),
+  ],
+  {
+    description:
+      "true, false, 'blocked', or { allowed: 'each', 'collapsed' or 'sums', refused: 'each' or 'collapsed' }",
+  },
+)
 export const hook = Type.Enum(['onRequest', 'preHandler'], { description: 'onRequest or preHandler' })
 export const headerVariant = choice(HEADER_VARIANTS)
 export const storeErrorAction = choice(STORE_ERROR_ACTIONS)

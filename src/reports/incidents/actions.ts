@@ -162,7 +162,7 @@ async function isCause(
   const parameters = new Parameters()
   const rule = parameters.add(name)
   const [before] = await query<{ refused: number }>(
-    `SELECT COUNT(*) AS refused FROM ${dialect.table('rate_limit_event')}
+    `SELECT SUM(weight) AS refused FROM ${dialect.table('rate_limit_event')}
      WHERE ${REFUSED_EVENTS.during} AND ${duringPeriod(dialect, { startMs: from * HOUR_MS, endMs: at }, parameters)}
        AND (${POLICY} = ${rule} OR ${hasRefused(dialect, rule)})`,
     parameters.values,

@@ -66,6 +66,8 @@ function sum(rows: readonly RefusedRow[]) {
 
 async function readAllowed(snapshot: LogSnapshot, { kind, scope }: FoundIncident, period: Period) {
   // The requests of a policy that is no rule are not told apart by it.
+  const { only_blocked, only_sums } = snapshot.coverage
+  if (only_blocked || only_sums) return undefined
   if (kind === 'policy' || period.endMs - period.startMs > MOST_ALLOWED_MS) return undefined
   const filter = await findFiltered(snapshot, { key: subjectOf(scope) }, { since: period.startMs })
   const { total, blocked } = await countTraffic(snapshot, period, filter)

@@ -78,7 +78,7 @@ async function readLatest(
   for (let start = 0; start < parts.length; start += MAX_PARTS) {
     const parameters = new Parameters()
     const some = parts.slice(start, start + MAX_PARTS).map((part) => `SELECT * FROM (${part(parameters)}) AS latest`)
-    const sql = `SELECT incident, path, rules, COUNT(*) AS total FROM (${some.join(' UNION ALL ')}) AS rows
+    const sql = `SELECT incident, path, rules, SUM(weight) AS total FROM (${some.join(' UNION ALL ')}) AS rows
       GROUP BY incident, path, rules`
     rows.push(...(await snapshot.query<LatestRefusals>(sql, parameters.values)))
   }
@@ -100,7 +100,7 @@ function partsFor(snapshot: LogSnapshot, incident: FoundIncident, index: number,
   const table = dialect.table('rate_limit_event')
   const period = { startMs: from * HOUR_MS, endMs: to * HOUR_MS }
   const select = (where: string, limit: number) =>
-    `SELECT ${index} AS incident, path, rules FROM ${table} WHERE ${where} ORDER BY "timestamp" DESC LIMIT ${limit}`
+    `SELECT ${index} AS incident, path, rules, weight FROM ${table} WHERE ${where} ORDER BY "timestamp" DESC LIMIT ${limit}`
   if (kind === 'policy') {
     const policy = scope.slice(POLICY_SCOPE.length)
     return [

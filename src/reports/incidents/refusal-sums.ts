@@ -1,7 +1,7 @@
 /** Reads refusals from the sums of clients, and from the events that these lack. */
 
 import { MINUTE_MS } from '../../ground/time/clock.js'
-import { CLIENT, IS_DENIED, IS_REFUSED, POLICY } from '../../log/event-sql.js'
+import { CLIENT, countedRequests, IS_DENIED, IS_REFUSED, POLICY } from '../../log/event-sql.js'
 import { CLIENTS, HOUR_SPAN } from '../../log/rollups/counting.js'
 import { inRange, oneByOne, Parameters } from '../filter.js'
 import { loggedEvents, readSplit, type SplitQueries, TURNED_AWAY_EVENTS } from '../logged-events.js'
@@ -28,7 +28,7 @@ interface HourQuery {
 const SUM_COLUMNS: RefusedColumns = { client: 'client', policy: 'policy' }
 const EVENT_COLUMNS: RefusedColumns = { client: `(${CLIENT})`, policy: `(${POLICY})` }
 const EVENT_ROW = `${CLIENT} AS client, ${POLICY} AS policy,
-  CASE WHEN ${IS_REFUSED} AND outcome <> 'unavailable' THEN 1 ELSE 0 END AS refused, CASE WHEN ${IS_DENIED} THEN 1 ELSE 0 END AS denied`
+  ${countedRequests(`${IS_REFUSED} AND outcome <> 'unavailable'`)} AS refused, ${countedRequests(IS_DENIED)} AS denied`
 /** The number of clients above which the buckets are read, instead of looking each up in each of them. */
 const MAX_LOOKUPS = 200
 /** The most hours of a statement: each may be a part of it. */

@@ -21,6 +21,7 @@ export const UNCOVERED = {
   status_not_logged: 'counted only with certain statuses of their responses, which are not in the log',
   progress_not_logged: 'counted only while in progress, and the log does not have when that ended',
   amount_not_logged: 'counted by what they were charged for, which is not in the log',
+  only_sums: 'that were allowed, of which the log only has sums',
   too_many_clients: 'from clients beyond the number that a preview keeps in memory',
 } as const
 

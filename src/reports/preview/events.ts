@@ -1,7 +1,7 @@
 import { setImmediate as yieldToEventLoop } from 'node:timers/promises'
 import type { Dialect, Query } from '../../database/dialect.js'
 import type { RateLimitEvent } from '../../log/event.js'
-import { CLIENT, OUTCOME } from '../../log/event-sql.js'
+import { CLIENT, IS_SUM, OUTCOME } from '../../log/event-sql.js'
 
 type Logged = 'timestampMs' | 'path' | 'method' | 'allowed' | 'userId' | 'client' | 'outcome'
 
@@ -12,6 +12,10 @@ export interface LoggedRequest extends Pick<RateLimitEvent, Logged> {
   readonly key: string
   /** The rules that applied to a refused request, as the log has them, or the one that refused; empty otherwise. */
   readonly rules: string
+  /** The number of requests that the row stands for. */
+  readonly weight: number
+  /** Whether the log only adds up these requests: it has no client of theirs, and no path. */
+  readonly isSum: boolean
 }
 
 /** The columns in the order of `COLUMNS`. SQLite has no booleans. */
@@ -26,9 +30,11 @@ type LogRow = readonly [
   outcome: LoggedRequest['outcome'],
   key: string,
   rules: string,
+  weight: number,
+  isSum: boolean | number,
 ]
 
-const COLUMNS = 'id, at, path, method, allowed, user_id, client, outcome, key, rules'
+const COLUMNS = 'id, at, path, method, allowed, user_id, client, outcome, key, rules, weight, is_sum'
 
 /**
  * Events per statement. On SQLite a page is read and replayed in the server's own thread, in a few milliseconds; with
@@ -47,7 +53,7 @@ export async function* eventPages(
   const sql = `SELECT ${dialect.rowsAsJson(COLUMNS)} AS page FROM (
     SELECT id, ${dialect.toMs('"timestamp"')} AS at, path, method, allowed, user_id, ${CLIENT} AS client, ${OUTCOME} AS outcome,
       CASE WHEN client LIKE '%|%' THEN key ELSE '' END AS key,
-      CASE WHEN allowed <> false THEN '' WHEN rules <> '' THEN rules ELSE '-' || rule_name END AS rules
+      CASE WHEN allowed <> false THEN '' WHEN rules <> '' THEN rules ELSE '-' || rule_name END AS rules, weight, ${IS_SUM} AS is_sum
     FROM ${dialect.table('rate_limit_event')}
     WHERE "timestamp" >= ${dialect.fromMs('$1')} AND ("timestamp" > ${dialect.fromMs('$1')} OR id > $2)
       AND "timestamp" <= ${dialect.fromMs('$3')}
@@ -83,8 +89,23 @@ function toRequest([
   outcome,
   key,
   rules,
+  weight,
+  isSum,
 ]: LogRow): LoggedRequest {
-  return { id, timestampMs, path, method, allowed: Boolean(allowed), userId, client, outcome, key, rules }
+  return {
+    id,
+    timestampMs,
+    path,
+    method,
+    allowed: Boolean(allowed),
+    userId,
+    client,
+    outcome,
+    key,
+    rules,
+    weight,
+    isSum: Boolean(isSum),
+  }
 }
 
 /** Returns when the oldest event was recorded; null for an empty log. */

@@ -144,7 +144,9 @@ async function replayLog({ database, requestPath, newCounter }: PreviewDependenc
   let read = 0
   for await (const page of eventPages(query, dialect, fromMs, untilMs)) {
     for (const event of page) {
-      for (const _step of replayed.add(event)) if (slices.over()) await slices.pause()
+      for (let added = 0; added < event.weight; added++) {
+        for (const _step of replayed.add(event)) if (slices.over()) await slices.pause()
+      }
       if (slices.over()) await slices.pause()
     }
     read += page.length

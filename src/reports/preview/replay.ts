@@ -89,8 +89,8 @@ export class Replay {
   *add(event: LoggedRequest): Steps<void> {
     const isCounted = event.timestampMs >= this.#dependencies.sinceMs
     if (isCounted) this.#see(event)
-    if (event.path.length >= MAX_PATH_LENGTH) {
-      if (isCounted) this.#miss('path_cut')
+    if (event.isSum || event.path.length >= MAX_PATH_LENGTH) {
+      if (isCounted) this.#miss(event.isSum ? 'only_sums' : 'path_cut')
       return
     }
     const path = this.#dependencies.requestPath(event.path)

@@ -137,7 +137,9 @@ function countOverLimit({ clients }: Replay): number {
 function describeUncovered({ uncovered, total }: Replay): RulePreview['uncovered'] {
   let count = 0
   for (const times of uncovered.values()) count += times
-  const unmatched = (uncovered.get('path_cut') ?? 0) + (uncovered.get('condition_not_logged') ?? 0)
+  // Nobody knows whether the rule is for these.
+  const unknown = ['path_cut', 'only_sums', 'condition_not_logged'] as const
+  const unmatched = unknown.reduce((sum, reason) => sum + (uncovered.get(reason) ?? 0), 0)
   const candidates = total.matched + unmatched
   return { count, share: candidates === 0 ? 0 : count / candidates, reasons: Object.fromEntries(uncovered) }
 }

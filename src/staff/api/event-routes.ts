@@ -1,7 +1,7 @@
 import Type from 'typebox'
 import { EVENT_OUTCOMES } from '../../log/event.js'
 import { type ListedEvent, listEvents } from '../../reports/listed-events.js'
-import { clampedIsoTime, createReportRunner } from '../../reports/report.js'
+import { clampedIsoTime, coverageFor, createReportRunner } from '../../reports/report.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
 import { PositionMoment, PositionNumber, parseCursor } from './cursor.js'
 import { toPage } from './entry-pages.js'
@@ -17,7 +17,7 @@ const Text = (maxLength: number, description: string) =>
 
 export function addEventRoutes(app: ApiScope, { internals }: ApiContext): void {
   const { database, clock, switches, privacy } = internals
-  const read = createReportRunner(database, clock, switches.logEvents === 'blocked', privacy)
+  const read = createReportRunner(database, clock, coverageFor(switches.logEvents), privacy)
   app.get(
     '/events',
     operation('events', 'listEvents', 'read', 'List events', {

@@ -1,7 +1,7 @@
 import Type, { type TProperties, type TSchema } from 'typebox'
 import { UNIT } from '../../ground/unit.js'
 import { readOverTime } from '../../reports/over-time.js'
-import { createReportRunner } from '../../reports/report.js'
+import { coverageFor, createReportRunner } from '../../reports/report.js'
 import { toWindow, windowDays } from '../../reports/report-window.js'
 import { USAGE_ORDERS } from '../../reports/usage.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
@@ -44,7 +44,7 @@ const Text = (about: string) => Type.String({ minLength: 1, maxLength: 255, desc
 
 export function addReportRoutes(app: ApiScope, { internals, limits: { analytics } }: ApiContext): void {
   const { database, clock, switches, privacy } = internals
-  const read = createReportRunner(database, clock, switches.logEvents === 'blocked', privacy)
+  const read = createReportRunner(database, clock, coverageFor(switches.logEvents), privacy)
   app.get(
     '/reports/summary',
     report('getSummary', 'Sum up the requests', SummarySchema, { ...windowParameters(1) }),

@@ -12,6 +12,7 @@ const NullableText = Type.Union([Text, Type.Null()])
 const NullableCount = Type.Union([Count, Type.Null()])
 const Coverage = {
   only_blocked: Type.Optional(Type.Literal(true, { description: 'The log has refusals only.' })),
+  only_sums: Type.Optional(Type.Literal(true, { description: 'The log tells no clients of allowed requests.' })),
 }
 
 const COUNTS = { requests: Count, over_limit: Count, would_be: Count, denied: Count }

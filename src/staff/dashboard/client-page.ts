@@ -25,7 +25,7 @@ import {
   following,
   overridesHref,
 } from './links.js'
-import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
+import { type LogState, lacksAllowedClients, logNotices } from './log-state.js'
 import { firstWords } from './override-words.js'
 import type { ClientView } from './requested-view.js'
 import { stackOutcomes, toOutcomes } from './stack.js'
@@ -104,13 +104,13 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
       has_traffic,
       would_be: detail.would_be > 0,
       figures: figures(toOutcomes(detail), {
-        onlyBlocked: logsOnlyBlocked(log),
+        onlyBlocked: lacksAllowedClients(log),
         toggle: (series) => toggleSeries(parts.view, series, hrefFor),
       }),
       first_seen: seenAt(detail.first_seen),
       last_seen: seenAt(detail.last_seen),
       chart: drawClientChart(detail, {
-        rates: !logsOnlyBlocked(log),
+        rates: !lacksAllowedClients(log),
         series: shownSeries(parts.view),
         hasEnded: ended,
         pages: {

@@ -39,7 +39,7 @@ import {
   type View,
   viewEntries,
 } from './links.js'
-import { type LogState, logHealth, logNotices, logsOnlyBlocked } from './log-state.js'
+import { type LogState, lacksAllowedClients, logHealth, logNotices, logsOnlyBlocked } from './log-state.js'
 import type { RequestedView } from './requested-view.js'
 import { pathRows, shareRows } from './shares.js'
 import { refusedChoices, shownSeries, timeSelector, toggleSeries } from './time-selector.js'
@@ -123,7 +123,10 @@ export function dashboardContext(
       would_block: report.outcomes.would_block > 0,
       denied: report.outcomes.denied > 0,
       rules_note: rulesNote(report, view, log),
-      near: onlyBlocked || report.near_limit === undefined ? undefined : nearLimitView(report.near_limit, view, back),
+      near:
+        lacksAllowedClients(log) || report.near_limit === undefined
+          ? undefined
+          : nearLimitView(report.near_limit, view, back),
       log: logHealth(log),
       clients_csv_href: clientsCsvHref(window, view.listing),
       offenders_csv_href: offendersCsvHref(window),

@@ -10,7 +10,7 @@ import { subjectOf } from '../../reports/incidents/incident.js'
 import { type IncidentStory, incidentStories } from '../../reports/incidents/incidents.js'
 import { countedClients, keyDetail, offenderDetail } from '../../reports/offender-detail.js'
 import { topOffenders } from '../../reports/ranking.js'
-import { closedHourCacheFor, createReportRunner, type Report } from '../../reports/report.js'
+import { closedHourCacheFor, coverageFor, createReportRunner, type Report } from '../../reports/report.js'
 import { topClients } from '../../reports/top-clients.js'
 import { DASHBOARD_NOTICE, takeNotice } from '../shell/notice-cookie.js'
 import type { Pages, SharedHtml } from '../shell/pages.js'
@@ -88,7 +88,7 @@ interface DatedReport {
  */
 export function registerReportRoutes(app: FastifyInstance, internals: Internals, pages: Pages, mount: string): void {
   const { database, clock, switches, privacy } = internals
-  const reports = createReportRunner(database, clock, switches.logEvents === 'blocked', privacy)
+  const reports = createReportRunner(database, clock, coverageFor(switches.logEvents), privacy)
   closedHourCacheFor(database).expect('refused', DEFAULT_DAYS * DAY_MS, clock.now())
   const read = <Result>(report: Report<Result>) => fromDatabase(reports(report))
   const routes = { app, internals, pages, mount, read }

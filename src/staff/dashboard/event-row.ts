@@ -19,7 +19,7 @@ export function eventRow(event: ClientEvent, kept: KeptView) {
   return {
     ...toMoment(Date.parse(event.timestamp)),
     decision,
-    decision_text,
+    decision_text: event.weight === 1 ? decision_text : `${decision_text} × ${formatCount(event.weight)}`,
     method: visible(event.method),
     path: visible(event.path),
     client: visible(event.client),

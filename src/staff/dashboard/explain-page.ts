@@ -62,8 +62,9 @@ export function explainContext(
 }
 
 /** Says what became of a request, as its event says. */
-function decidedSentence({ timestampMs, allowed, outcome, policy, count, limit }: ListedEvent): string {
-  const request = `At ${formatTime(Date.parse(clampedIsoTime(timestampMs)))} UTC this request`
+function decidedSentence({ timestampMs, allowed, outcome, policy, count, limit, weight }: ListedEvent): string {
+  const like = weight === 1 ? 'this request' : `the last of ${formatCount(weight)} requests that are alike`
+  const request = `At ${formatTime(Date.parse(clampedIsoTime(timestampMs)))} UTC ${like}`
   const by = `by ${visible(policy)}`
   if (outcome === 'denied') return `${request} was denied ${by}.`
   if (outcome === 'unavailable') return `${request} was rejected: no store answered for ${visible(policy)}.`

@@ -17,6 +17,12 @@ export function logsOnlyBlocked({ switches: { logEvents } }: LogState): boolean 
   return logEvents === 'blocked'
 }
 
+/** Returns whether the log has the clients of refused requests only: rates of clients are then unknown. */
+export function lacksAllowedClients(state: LogState): boolean {
+  const { logEvents } = state.switches
+  return logsOnlyBlocked(state) || (typeof logEvents === 'object' && logEvents.allowed === 'sums')
+}
+
 /**
  * Returns the notices about the log, for `notices.hbs`.
  *
@@ -29,6 +35,7 @@ export function logNotices(state: LogState, hasTraffic: boolean, unknownPaths = 
     limiter_off: !enabled,
     log_off: hasTraffic && enabled && logEvents === false,
     only_blocked: enabled && logEvents === 'blocked',
+    only_sums: enabled && typeof logEvents === 'object' && logEvents.allowed === 'sums',
     unknown_paths: unknownPaths === 0 ? undefined : unknownPathsText(unknownPaths),
     dropped: state.stats.dropped === 0 ? undefined : droppedText(state.stats.dropped),
   }

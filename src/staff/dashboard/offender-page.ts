@@ -13,7 +13,7 @@ import {
   offenderJsonHref,
   searchHref,
 } from './links.js'
-import { type LogState, logNotices, logsOnlyBlocked } from './log-state.js'
+import { type LogState, lacksAllowedClients, logNotices } from './log-state.js'
 import type { RequestedWindow } from './requested-view.js'
 import { timeSelector } from './time-selector.js'
 
@@ -59,7 +59,7 @@ export function offenderContext(
       notices: logNotices(log, detail.total > 0),
       is_logging: log.switches.enabled && log.switches.logEvents !== false,
       window_title: windowTitle(window),
-      figures: figures(outcomesOf(detail, logsOnlyBlocked(log)), { onlyBlocked: logsOnlyBlocked(log) }),
+      figures: figures(outcomesOf(detail, lacksAllowedClients(log)), { onlyBlocked: lacksAllowedClients(log) }),
       has_traffic: detail.total > 0,
       first_seen: detail.first_seen === null ? null : toMoment(Date.parse(detail.first_seen)),
       last_seen: detail.last_seen === null ? null : toMoment(Date.parse(detail.last_seen)),

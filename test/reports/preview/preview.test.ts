@@ -618,6 +618,8 @@ describe('a preview leaves uncovered', () => {
       key: '',
       userId: null,
       rules: '',
+      weight: 1,
+      isSum: false,
     } as const
     const add = (id: number) => replay.add({ ...event, id, timestampMs: atMs }).next()
     for (let id = 0; id < 250_002; id++) add(id)
@@ -878,6 +880,8 @@ describe('a preview lets requests through meanwhile', () => {
     userId: null,
     key: '',
     rules: '',
+    weight: 1,
+    isSum: false,
   } as const
 
   test('a step for each rule that may decide before the candidate', async () => {

@@ -19,6 +19,7 @@ CREATE TABLE "rate_limit_event" (
     "policy" VARCHAR(255) NOT NULL DEFAULT '',
     "outcome" VARCHAR(20) COLLATE "C" NOT NULL DEFAULT '',
     "rules" VARCHAR(815) NOT NULL DEFAULT '',
+    "weight" INTEGER NOT NULL DEFAULT 1 CHECK ("weight" >= 1),
 
     CONSTRAINT "rate_limit_event_pkey" PRIMARY KEY ("id")
 );
@@ -107,7 +108,7 @@ CREATE INDEX "rate_limit_event_timestamp_idx" ON "rate_limit_event"("timestamp")
 CREATE INDEX "rate_limit_event_key_timestamp_idx" ON "rate_limit_event"("key", "timestamp");
 
 -- CreateIndex
-CREATE INDEX "rate_limit_event_allowed_timestamp_outcome_idx" ON "rate_limit_event"("allowed", "timestamp", "outcome");
+CREATE INDEX "rate_limit_event_allowed_timestamp_outcome_weight_idx" ON "rate_limit_event"("allowed", "timestamp", "outcome", "weight");
 
 -- CreateIndex
 CREATE UNIQUE INDEX "rate_limit_rule_name_key" ON "rate_limit_rule"("name");

@@ -15,7 +15,8 @@ CREATE TABLE "rate_limit_event" (
     "client" TEXT NOT NULL DEFAULT '',
     "policy" TEXT NOT NULL DEFAULT '',
     "outcome" TEXT NOT NULL DEFAULT '',
-    "rules" TEXT NOT NULL DEFAULT ''
+    "rules" TEXT NOT NULL DEFAULT '',
+    "weight" INTEGER NOT NULL DEFAULT 1 CHECK (typeof("weight") = 'integer' AND "weight" >= 1)
 );
 
 -- CreateTable
@@ -91,7 +92,7 @@ CREATE INDEX "rate_limit_event_timestamp_idx" ON "rate_limit_event"("timestamp")
 CREATE INDEX "rate_limit_event_key_timestamp_idx" ON "rate_limit_event"("key", "timestamp");
 
 -- CreateIndex
-CREATE INDEX "rate_limit_event_allowed_timestamp_outcome_idx" ON "rate_limit_event"("allowed", "timestamp", "outcome");
+CREATE INDEX "rate_limit_event_allowed_timestamp_outcome_weight_idx" ON "rate_limit_event"("allowed", "timestamp", "outcome", "weight");
 
 -- CreateIndex
 CREATE UNIQUE INDEX "rate_limit_rule_name_key" ON "rate_limit_rule"("name");

@@ -40,9 +40,10 @@ export function proposeRule({
   // The proposed rule has no group: those of named groups apply beside it.
   const present = rules.filter(({ name, group }) => group === '' && deciding.has(name))
   const priority = Math.max(...present.map((rule) => rule.priority))
-  const busiest = suggested.only_blocked
-    ? undefined
-    : suggested.per_minute.find(({ percentile }) => percentile === PROPOSED_PERCENTILE)?.rate
+  const busiest =
+    suggested.only_blocked || suggested.only_sums
+      ? undefined
+      : suggested.per_minute.find(({ percentile }) => percentile === PROPOSED_PERCENTILE)?.rate
   // A rule that comes first must not let more through than those that it comes before.
   const rate = lowestRate([...(busiest === undefined ? [] : [busiest]), ...present.map((rule) => rule.rate)])
   return {

@@ -106,8 +106,8 @@ function describeSuggestion(suggested: SuggestedRates, path: string, method: str
       : [
           `These are the requests of ${formatCount(sampled.hours_read)} of ${formatCount(sampled.hours)} hours: the log is long, and only a part of it was read.`,
         ]),
-    ...(suggested.only_blocked
-      ? ['The log has only refusals: these rates are based on clients that were refused.']
+    ...(suggested.only_blocked || suggested.only_sums
+      ? ['The log has only clients that were refused: these rates are based on clients that were refused.']
       : []),
   ]
 }

@@ -1,0 +1,207 @@
+/** Requests that are alike are one row of the log, and no count is another one for it. */
+import assert from 'node:assert/strict'
+import { type TestContext, test } from 'node:test'
+import fc from 'fast-check'
+import type { Database } from '../../src/database/database.js'
+import { type Clock, HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
+import { createBatchTable } from '../../src/log/batch-table.js'
+import type { EventDetail } from '../../src/log/collapsing-buffer.js'
+import { EVENT_ROWS, type RateLimitEvent } from '../../src/log/event.js'
+import { EventLog } from '../../src/log/event-log.js'
+import { EventLogState } from '../../src/log/event-log-state.js'
+import { fakeClock } from '../support/clock.js'
+import { compareReports } from '../support/compare-reports.js'
+import { forEachDatabase, type TestDatabase } from '../support/databases.js'
+import { EVENT, tableOf } from '../support/events.js'
+import { type PlainEvent, readEvents } from '../support/recount.js'
+
+const NOW_MS = Date.UTC(2026, 0, 15, 12, 34, 56, 789)
+const COLLAPSED: EventDetail = { allowed: 'collapsed', refused: 'collapsed' }
+
+const client = fc.constantFrom('ip:192.0.2.1', 'ip:192.0.2.2', 'user:7')
+const event: fc.Arbitrary<RateLimitEvent> = fc
+  .record({
+    atMs: fc.integer({ min: 0, max: 3 * MINUTE_MS }).map((ageMs) => NOW_MS - ageMs),
+    client,
+    rule: fc.constantFrom('', 'a', 'b'),
+    path: fc.constantFrom('/', '/a', `/${'x'.repeat(600)}`, `/${'x'.repeat(601)}`),
+    method: fc.constantFrom('GET', 'POST'),
+    outcome: fc.constantFrom('allowed', 'over_limit', 'denied', 'unavailable'),
+    wouldBe: fc.boolean(),
+    rules: fc.constantFrom('', '', '+a:-b'),
+    userId: fc.constantFrom(null, 7),
+    ipAddress: fc.constantFrom(null, '192.0.2.1'),
+  })
+  .map(({ atMs, client, rule, wouldBe, outcome, ...event }) => ({
+    ...EVENT,
+    ...event,
+    timestampMs: atMs,
+    client,
+    key: rule === '' ? client : `rule:${rule}:${client.replace('ip:', '')}`,
+    ruleName: rule,
+    policy: rule || 'default',
+    outcome: outcome as RateLimitEvent['outcome'],
+    allowed: outcome === 'allowed' || (outcome === 'over_limit' && wouldBe),
+    rules: outcome === 'denied' ? '' : event.rules,
+    count: outcome === 'allowed' ? 1 : 9,
+  }))
+const history = fc.array(fc.array(event, { minLength: 1, maxLength: 40 }), { minLength: 1, maxLength: 4 })
+
+function openLog(database: Database, detail?: EventDetail): EventLog {
+  const clock = fakeClock(NOW_MS)
+  const state = new EventLogState(clock.now, { error: (_details, message) => assert.fail(message) })
+  const table = state.counting(createBatchTable(database, clock, false, EVENT_ROWS))
+  const options = { table, writer: 'w', batchSize: 100, bufferSize: 10_000, now: clock.now, state }
+  return new EventLog(options, detail)
+}
+
+/** The requests of a log, without an order, and to the minute: a row has the time of its last request. */
+async function requestsOf(database: Database): Promise<string[]> {
+  const events = await readEvents(database)
+  return events.map((its) => JSON.stringify({ ...its, atMs: Math.floor(its.atMs / MINUTE_MS) })).toSorted()
+}
+
+async function clear(database: Database): Promise<void> {
+  for (const table of ['rate_limit_event', 'rate_limit_event_batch']) {
+    await database.execute(`DELETE FROM ${database.dialect.table(table)}`)
+  }
+}
+
+async function record(log: EventLog, batches: readonly (readonly RateLimitEvent[])[]): Promise<void> {
+  for (const events of batches) {
+    for (const each of events) log.record(each)
+    await log.flush()
+  }
+}
+
+async function openFor(t: TestContext, open: (clock: Clock) => Promise<TestDatabase>): Promise<Database> {
+  const { database, close } = await open(fakeClock(NOW_MS))
+  t.after(close)
+  return database
+}
+
+forEachDatabase((_provider, open) => {
+  test('a collapsed log has every request of a full log, in fewer rows', async (t) => {
+    const database = await openFor(t, open)
+    await fc.assert(
+      fc.asyncProperty(history, async (batches) => {
+        await clear(database)
+        await record(openLog(database), batches)
+        const full = await requestsOf(database)
+        await clear(database)
+        await record(openLog(database, COLLAPSED), batches)
+        assert.deepEqual(await requestsOf(database), full)
+        await compareReports(database, NOW_MS, 1, { rule: 'b' })
+      }),
+      { numRuns: 15 },
+    )
+  })
+
+  test('sums have all but the clients, the keys and the paths of allowed requests', async (t) => {
+    const database = await openFor(t, open)
+    const withoutClient = ({ blocked, would_block, denied, ...its }: PlainEvent) =>
+      blocked || would_block || denied ? its : { ...its, client: '', key: '', path: '' }
+    await fc.assert(
+      fc.asyncProperty(history, async (batches) => {
+        const summed = batches.map((events) =>
+          events.map((each) =>
+            each.outcome === 'allowed'
+              ? { ...each, key: '', client: '', path: '/:id', userId: null, ipAddress: null, count: 0, limit: 0 }
+              : each,
+          ),
+        )
+        await clear(database)
+        await record(openLog(database), batches)
+        const full = (await readEvents(database)).map(withoutClient)
+        await clear(database)
+        await record(openLog(database, { allowed: 'sums', refused: 'collapsed' }), summed)
+        const sums = (await readEvents(database)).map(withoutClient)
+        const sorted = (events: readonly object[]) =>
+          events.map((its) => JSON.stringify({ ...its, atMs: 0 })).toSorted()
+        assert.deepEqual(sorted(sums), sorted(full))
+        await compareReports(database, NOW_MS, 1, { rule: 'b' })
+      }),
+      { numRuns: 10 },
+    )
+  })
+})
+
+/** A log whose rows are kept in memory. */
+function logInMemory(detail: EventDetail, bufferSize = 1_000) {
+  const rows: unknown[][] = []
+  const state = new EventLogState(() => NOW_MS, { error: () => undefined })
+  const table = tableOf(async (batch) => {
+    rows.push(...batch.rows.map((row) => JSON.parse(row)))
+  })
+  const options = { table, writer: 'w', batchSize: 5_000, bufferSize, now: () => NOW_MS, state }
+  return { log: new EventLog(options, detail), rows }
+}
+
+const weights = (rows: readonly unknown[][]) => rows.map((row) => row.at(-1))
+
+test('a flood of refusals of 200 clients is 200 rows', async () => {
+  const { log, rows } = logInMemory({ allowed: 'each', refused: 'collapsed' })
+  for (let number = 0; number < 50_000; number++) {
+    const its = `ip:192.0.2.${number % 200}`
+    log.record({ ...EVENT, timestampMs: NOW_MS, client: its, key: its, outcome: 'over_limit', allowed: false })
+  }
+  await log.flush()
+  assert.deepEqual(weights(rows), Array(200).fill(250))
+  assert.equal(log.stats().dropped, 0)
+})
+
+test('a row has the time, the count and the limit of its last request, and no row is across a minute', async () => {
+  const { log, rows } = logInMemory(COLLAPSED)
+  const minute = Math.floor(NOW_MS / MINUTE_MS) * MINUTE_MS
+  const at = (timestampMs: number, count: number) => log.record({ ...EVENT, timestampMs, count, limit: count + 1 })
+  at(minute - 1, 3)
+  at(minute, 4)
+  at(minute + 5, 6)
+  at(minute + 2, 5)
+  await log.flush()
+  const shown = rows.map((row) => [row[0], row[6], row[7], row.at(-1)])
+  assert.deepEqual(shown, [
+    [minute - 1, 3, 4, 1],
+    [minute + 5, 6, 7, 3],
+  ])
+})
+
+test('requests that differ in any field have rows of their own', async () => {
+  const { log, rows } = logInMemory(COLLAPSED)
+  const different: Partial<RateLimitEvent>[] = [
+    {},
+    { key: 'ip:203.0.113.8' },
+    { client: 'ip:203.0.113.8' },
+    { ruleName: 'a' },
+    { policy: 'a' },
+    { rules: '+a:+b' },
+    { path: '/a' },
+    { method: 'POST' },
+    { outcome: 'over_limit' },
+    { outcome: 'over_limit', allowed: false },
+    { userId: 7 },
+    { ipAddress: '203.0.113.7' },
+    { clientIp: '203.0.113.7' },
+    { timestampMs: HOUR_MS },
+    // The same characters, in other fields.
+    { policy: 'defaul', ruleName: 't' },
+    { client: 'user:7|route:/a b' },
+    { client: 'user:7 |route:/a b' },
+  ]
+  for (let round = 0; round < 2; round++) for (const fields of different) log.record({ ...EVENT, ...fields })
+  await log.flush()
+  assert.deepEqual(
+    weights(rows),
+    different.map(() => 2),
+  )
+})
+
+test('requests that are alike need no room, and others are lost and counted where there is none', async () => {
+  const { log, rows } = logInMemory(COLLAPSED, 4)
+  for (let round = 0; round < 100; round++) {
+    for (const path of ['/a', '/b', '/c', '/d', '/e']) log.record({ ...EVENT, path })
+  }
+  await log.flush()
+  assert.deepEqual(weights(rows), [100, 100, 100, 100])
+  assert.equal(log.stats().dropped, 100)
+})
