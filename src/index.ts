@@ -54,6 +54,7 @@ export { MemoryStore, type MemoryStoreOptions } from './limiter/stores/memory/me
 export { RedisStore, type RedisStoreOptions } from './limiter/stores/redis/redis-store.js'
 export { DatabaseStore, type DatabaseStoreOptions } from './limiter/stores/sql/database-store.js'
 export type { Store } from './limiter/stores/store.js'
+export type { EventDetail } from './log/collapsing-buffer.js'
 export type { EventLogStats } from './log/event-log-state.js'
 export type { RetentionOptions } from './log/rollups/retention.js'
 export type { AlertSettingOptions } from './operations/alerts/alert-settings.js'

@@ -162,7 +162,7 @@ forEachDatabase((provider) => {
     assert.equal(csv.headers['content-type'], 'text/csv; charset=utf-8')
     assert.equal(csv.headers['content-disposition'], 'attachment; filename="ratelimit_events.csv"')
     const [header, ...lines] = csv.text.slice(1).trimEnd().split('\r\n')
-    assert.equal(header, 'time,client,method,path,outcome,policy,count,limit,key')
+    assert.equal(header, 'time,client,method,path,outcome,policy,count,limit,key,weight')
     assert.deepEqual(
       lines.map((line) => /,GET,(.*),allowed,/.exec(line)?.[1]),
       [`"/a;'=cmd()"`, '"/b"",""=cmd()"', `"/c;""'=cmd()"`, `"'=d"`, `"/e\t'+cmd()"`, `"/f;'＝cmd()"`],

@@ -1,0 +1,70 @@
+/** A log with fewer rows: requests that are alike are one, allowed ones may be sums, and the reports say what they lack. */
+import assert from 'node:assert/strict'
+import { test } from 'node:test'
+import { dashboardPlugin } from '../../src/dashboard.js'
+import { resolveSettings } from '../../src/plugin/settings/resolve.js'
+import { startWithApi } from '../support/api-app.js'
+import { forEachDatabase } from '../support/databases.js'
+
+const SUMS = { allowed: 'sums', refused: 'collapsed' } as const
+
+forEachDatabase((provider) => {
+  test('of sums and collapsed refusals the totals, the rules and the offenders are exact, and clients are of refusals', async (t) => {
+    const { app, request, call } = await startWithApi(t, provider, {
+      plugin: { logEvents: SUMS, middleware: { defaultRate: '3/m' } },
+      routes: (app) => {
+        app.get('/items/:id', async () => 'ok')
+        app.register(dashboardPlugin, { prefix: '/ops', isStaff: () => true })
+      },
+    })
+    for (let id = 0; id < 8; id++) await request(`/items/${id}`, { from: '203.0.113.7' })
+    await request('/nowhere', { from: '203.0.113.8' })
+    await app.smartRateLimit.events.flush()
+    const rows = await app.smartRateLimit.client.rateLimitEvent.groupBy({
+      by: ['client', 'path', 'outcome'],
+      _sum: { weight: true },
+      _max: { count: true },
+      orderBy: [{ client: 'asc' }, { path: 'asc' }],
+    })
+    assert.deepEqual(
+      rows.map(({ client, path, outcome, _sum, _max }) => [client, path, outcome, _sum.weight, Number(_max.count)]),
+      [
+        ['', '', 'allowed', 1, 0],
+        ['', '/items/:id', 'allowed', 3, 0],
+        ['ip:203.0.113.7', '/items/3', 'over_limit', 1, 4],
+        ['ip:203.0.113.7', '/items/4', 'over_limit', 1, 5],
+        ['ip:203.0.113.7', '/items/5', 'over_limit', 1, 6],
+        ['ip:203.0.113.7', '/items/6', 'over_limit', 1, 7],
+        ['ip:203.0.113.7', '/items/7', 'over_limit', 1, 8],
+      ],
+    )
+    for (let id = 0; id < 8; id++) await request('/items/9', { from: '203.0.113.7' })
+    const summary = await app.smartRateLimit.analytics.getTrafficSummary()
+    assert.equal(summary.total, 17)
+    assert.equal(summary.blocked, 13)
+    assert.equal(summary.only_sums, true)
+    assert.deepEqual((await app.smartRateLimit.analytics.getTopOffenders())[0], {
+      key: 'ip:203.0.113.7',
+      blocked_count: 13,
+    })
+    const events = await call('GET', '/events?client=203.0.113.7&path=/items/9', { as: 'viewer' })
+    const [latest] = events.json.items
+    assert.ok(latest.weight >= 7, `${latest.weight}`)
+    const csv = await request('/ops/dashboard/events.csv?path=/items/9')
+    assert.match(csv.text, /\/items\/9,over_limit,default,16,3,ip:203\.0\.113\.7,[78]\r\n/)
+    const page = await request('/ops/dashboard/events.html?path=/items/9')
+    assert.match(page.text, /Refused × [78]/)
+    const dashboard = await request('/ops/dashboard/')
+    assert.match(dashboard.text, /Allowed requests are only added up/)
+  })
+})
+
+test('what logEvents does not know is refused at the start, and each of both is the same as true', () => {
+  for (const logEvents of [{ allowed: 'sum' }, { refused: 'sums' }, { denied: 'each' }, 'sums'] as const) {
+    assert.throws(() => resolveSettings({ logEvents } as object, {}), /Setting "logEvents" is .*'collapsed'/)
+  }
+  assert.equal(resolveSettings({ logEvents: { refused: 'each' } }, {}).logEvents, true)
+  const settings = resolveSettings({}, { RATELIMIT_LOG_EVENTS: '{"allowed":"sums"}' })
+  assert.deepEqual(settings.logEvents, { allowed: 'sums', refused: 'each' })
+  assert.throws(() => resolveSettings({}, { RATELIMIT_LOG_EVENTS: '{"allowed":' }), /Setting "RATELIMIT_LOG_EVENTS" is/)
+})
