@@ -44,6 +44,7 @@ forEachDatabase((_provider, open) => {
           count: 1,
           limit: 0,
           rule_name: 'api',
+          weight: 1,
         },
         {
           timestamp: '2026-01-15T11:00:00.123Z',
@@ -53,6 +54,7 @@ forEachDatabase((_provider, open) => {
           count: 3,
           limit: 1,
           rule_name: '',
+          weight: 1,
         },
         {
           timestamp: '2026-01-15T11:00:00.123Z',
@@ -62,6 +64,7 @@ forEachDatabase((_provider, open) => {
           count: 2,
           limit: 1,
           rule_name: '',
+          weight: 1,
         },
       ],
     })

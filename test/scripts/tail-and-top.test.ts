@@ -70,6 +70,7 @@ forEachDatabase((_provider, open) => {
       allowed: false,
       count: 6,
       limit: 5,
+      weight: 1,
     })
     const { status, stderr } = await ratelimit(['tail', '--client', ' '], { env })
     assert.equal(status, 2)
