@@ -129,6 +129,7 @@ forEachDatabase((provider) => {
       count: 8,
       limit: 3,
       rule_name: '',
+      weight: 1,
     })
     assert.equal((await analytics.getOffenderDetail({ key: `ip:${BAD}`, recent: 2 })).recent_events.length, 2)
   })
