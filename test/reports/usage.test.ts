@@ -69,6 +69,30 @@ forEachDatabase((provider) => {
     assert.deepEqual(await read({ unit: 'content-bytes' }), { rows: [], cursor: null })
   })
 
+  test('sums are exact up to 2^53 - 1, where they stop', async (t) => {
+    const most = Number.MAX_SAFE_INTEGER
+    const { read } = await openReport(t, provider, [
+      `user:1 2026-11-04 ${most}`,
+      `user:1 2026-11-05 ${most}`,
+      `user:2 2026-11-04 ${most - 6}`,
+      'user:2 2026-11-05 5',
+      `user:3 2026-11-04 ${most - 6}`,
+      'user:3 2026-11-05 4',
+    ])
+    const range = { since: '2026-11-04T00:00Z', until: '2026-11-06T00:00Z' }
+    const page = await read({ ...range, limit: 2 })
+    assert.deepEqual(
+      page.rows.map(({ amount }) => amount),
+      [most, most - 1],
+    )
+    assert.equal((await read({ ...range, cursor: page.cursor ?? '' })).rows[0]?.amount, most - 2)
+    assert.deepEqual((await read({ ...range, by: 'day' })).rows.at(-1), {
+      day: '2026-11-05',
+      amount: most,
+      requests: 3,
+    })
+  })
+
   test('days and months follow one another, of all clients and of one', async (t) => {
     const { read } = await openReport(t, provider, [
       'user:1 2026-09-30 1',
