@@ -3,12 +3,15 @@ import type { FastifyRequest } from 'fastify'
 import type { LimitClient } from '../clients/limit-client.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import { shown } from '../ground/setting.js'
+import { HOUR_MS } from '../ground/time/clock.js'
 import { parseUnit, REQUESTS } from '../ground/unit.js'
-import type { Check, Decision, Settlement } from '../limiter/algorithm.js'
+import type { Decision, Policy, Settlement } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
 import { toSettlement } from '../limiter/settlement.js'
 import type { UsageLog } from '../log/usage/usage-log.js'
+import { type RuleGroups, rulesByName } from '../rules/rule-groups.js'
 import { type AppliedLimit, type CheckedRequest, type Limit, NOT_ASKED } from './checked-request.js'
+import { MAX_COST } from './cost.js'
 import { REPLY, type RequestWithReply } from './request-reply.js'
 import { atRequestEnd } from './response-events.js'
 
@@ -30,32 +33,42 @@ interface Reservation extends Pick<AppliedLimit, 'limit' | 'client' | 'check' | 
   readonly nowMs: number
   /** What it holds of the limit in advance. */
   reserved: number
-  charged: number
+  /** Undefined until it is charged, if only for nothing. */
+  charged: number | undefined
 }
 
 interface RequestUse {
   readonly reservations: Reservation[]
   /** The units that were charged, and when that was last. */
   readonly chargedMs: Map<string, number>
-  hasEnded: boolean
+  endedMs: number | undefined
 }
+
+/** How long after its end a request may be charged. */
+const CHARGEABLE_MS = HOUR_MS
 
 export class ChargedUnits {
   readonly #limiter: Pick<Limiter, 'charge' | 'giveBack'>
   readonly #now: () => number
   readonly #usage: Pick<UsageLog, 'record'> | undefined
+  readonly #rules: () => Pick<RuleGroups, 'rules' | 'groups'>
   readonly #uses = new WeakMap<FastifyRequest, RequestUse>()
   readonly #underWay = new Set<Promise<unknown>>()
 
-  /** @param usage undefined where none is kept */
+  /**
+   * @param usage undefined where none is kept
+   * @param rules returns those in force
+   */
   constructor(
     limiter: Pick<Limiter, 'charge' | 'giveBack'>,
     now: () => number,
     usage: Pick<UsageLog, 'record'> | undefined,
+    rules: () => Pick<RuleGroups, 'rules' | 'groups'>,
   ) {
     this.#limiter = limiter
     this.#now = now
     this.#usage = usage
+    this.#rules = rules
   }
 
   /** Keeps what the limits of a request have reserved, until it is charged for what it has used, or has ended. */
@@ -66,7 +79,15 @@ export class ChargedUnits {
     const { reservations } = this.#useOf(checked.request)
     for (const { limit, client, check, decision } of ofUnits) {
       const isTaken = decision !== NOT_ASKED && decision.allowed && !decision.unavailable
-      reservations.push({ limit, client, check, decision, nowMs, reserved: isTaken ? check.cost : 0, charged: 0 })
+      reservations.push({
+        limit,
+        client,
+        check,
+        decision,
+        nowMs,
+        reserved: isTaken ? check.cost : 0,
+        charged: undefined,
+      })
     }
   }
 
@@ -74,11 +95,18 @@ export class ChargedUnits {
    * Adds to what a request has used.
    *
    * @param decided for whom units are used that no limit of the request counts
-   * @throws InvalidSettingError for what is not a unit or not a whole number; then nothing is charged
+   * @throws InvalidSettingError for what is not a unit or not a whole number, and for a request that ended more than an hour
+   * ago; then nothing is charged
    */
   async charge(request: FastifyRequest, charges: Charges, decided: UsedBy): Promise<ChargesLeft> {
+    if (typeof charges !== 'object' || charges === null) {
+      throw new InvalidSettingError(`The charges are ${shown(charges)}: give amounts by unit, such as { tokens: 1834 }`)
+    }
     const amounts = Object.entries(charges).map(([unit, amount]) => validateCharge(unit, amount))
     const use = this.#useOf(request)
+    if (this.#now() - (use.endedMs ?? Number.POSITIVE_INFINITY) > CHARGEABLE_MS) {
+      throw new InvalidSettingError('The request ended more than an hour ago: charge it within an hour of its end')
+    }
     const left = await Promise.all(
       amounts.map(async ([unit, amount]) => [unit, await this.#chargeUnit(use, unit, amount, decided)] as const),
     )
@@ -88,11 +116,11 @@ export class ChargedUnits {
   #useOf(request: FastifyRequest): RequestUse {
     const known = this.#uses.get(request)
     if (known !== undefined) return known
-    const use: RequestUse = { reservations: [], chargedMs: new Map(), hasEnded: false }
+    const use: RequestUse = { reservations: [], chargedMs: new Map(), endedMs: undefined }
     this.#uses.set(request, use)
     const { [REPLY]: reply }: RequestWithReply = request
     atRequestEnd(request, reply ?? undefined, () => {
-      use.hasEnded = true
+      use.endedMs ??= this.#now()
       this.#giveBackUnused(use.reservations)
     })
     return use
@@ -107,13 +135,27 @@ export class ChargedUnits {
     for (const [client, policy] of policiesByClient(met, decided)) {
       this.#usage?.record({ client, unit, policy, amount, atMs: nowMs, previousMs })
     }
-    const charges = met.map((reservation) => toExcess(reservation, amount))
-    if (use.hasEnded) this.#giveBackUnused(met)
+    const charges = met.flatMap((reservation) => {
+      const excess = addCharge(reservation, amount)
+      const policy = this.#policyNow(reservation.limit)
+      return policy === undefined ? [] : { ...reservation.check, policy, cost: excess }
+    })
+    if (use.endedMs !== undefined) this.#giveBackUnused(met)
     const answers = Promise.all(charges.map((check) => this.#limiter.charge(check, nowMs)))
     this.#underWay.add(answers)
     const decisions = await answers
     this.#underWay.delete(answers)
     return leastLeft(decisions)
+  }
+
+  /**
+   * Returns the policy by which a limit counts now: a charge by that of an edited rule would begin its counter anew. What
+   * counts for a rule that is not in force goes on by its own; undefined where the rule has another unit now.
+   */
+  #policyNow({ ruleName, policy, unit }: Limit): Policy | undefined {
+    const rule = ruleName === '' ? undefined : rulesByName(this.#rules()).get(ruleName)
+    if (rule === undefined) return policy
+    return rule.unit === unit ? rule.policy : undefined
   }
 
   /** Waits until the store has counted all charges, or owes them. */
@@ -125,7 +167,7 @@ export class ChargedUnits {
   #giveBackUnused(reservations: readonly Reservation[]): void {
     const settlements = reservations.flatMap((reservation): Settlement[] => {
       const { check, decision, nowMs, reserved, charged } = reservation
-      if (charged === 0 || charged >= reserved) return []
+      if (charged === undefined || charged >= reserved) return []
       reservation.reserved = charged
       return [toSettlement({ ...check, cost: reserved - charged }, decision, nowMs)]
     })
@@ -133,11 +175,11 @@ export class ChargedUnits {
   }
 }
 
-/** Adds to what is charged of a reservation, and returns the check of what exceeds it. */
-function toExcess(reservation: Reservation, amount: number): Check {
-  const { check, reserved, charged } = reservation
-  reservation.charged += amount
-  return { ...check, cost: Math.min(amount, Math.max(0, charged + amount - reserved)) }
+/** Adds to what is charged of a reservation, and returns by how much that exceeds it more than before. */
+function addCharge(reservation: Reservation, amount: number): number {
+  const { reserved, charged = 0 } = reservation
+  reservation.charged = charged + amount
+  return Math.min(amount, Math.max(0, charged + amount - reserved), MAX_COST)
 }
 
 /** Returns the clients of limits, each with the first of its policies. */
@@ -149,6 +191,14 @@ function policiesByClient(met: readonly UsedBy[], decided: UsedBy): ReadonlyMap<
 function leastLeft(decisions: readonly (Decision | undefined)[]): number | null {
   const left = decisions.flatMap((decision) => decision?.remaining ?? [])
   return left.length === 0 || left.length < decisions.length ? null : Math.min(...left)
+}
+
+/** @throws InvalidSettingError for anything else than a request that this process got, such as its id, or a copy of it */
+export function validateRequest(request: Partial<FastifyRequest> | null | undefined): void {
+  if (request?.raw?.socket !== undefined) return
+  throw new InvalidSettingError(
+    `The charged request is ${shown(request)}: give the request of Fastify, in the process that handles it`,
+  )
 }
 
 function validateCharge(unit: string, amount: unknown): readonly [string, number] {

@@ -14,6 +14,7 @@ export type Cost = number | ((request: FastifyRequest) => number)
 /** How much of another unit than requests a request takes in advance, or a function that returns it. */
 export type Reserve = number | RequestFunction<number>
 
+/** The most that one check takes of a limit. */
 export const MAX_COST = 2_147_483_647
 
 /**

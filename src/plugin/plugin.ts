@@ -131,7 +131,15 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
     limiter,
     responses,
     permits,
-    units: components.open('charges', new ChargedUnits(limiter, () => Math.floor(clock.now()), usage)),
+    units: components.open(
+      'charges',
+      new ChargedUnits(
+        limiter,
+        () => Math.floor(clock.now()),
+        usage,
+        () => current.lastGood(),
+      ),
+    ),
     current,
     events,
     counters,

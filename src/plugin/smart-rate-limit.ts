@@ -104,12 +104,14 @@ export interface SmartRateLimit {
    * Charges a request for what it has used, such as `{ tokens: 1834 }`: in every limit of the unit that it met, and in the
    * usage of its client. It may be called any number of times, also while the response is streamed and after it. What exceeds
    * the reservation is taken at once; what was reserved and not charged is given back when the response ends. Without a
-   * charge the request keeps its reservation.
+   * charge the request keeps its reservation; a charge of 0 gives it back.
    *
+   * @param request the request of Fastify, in the process that handles it, up to an hour after its end
    * @param charges whole numbers from 0 on, by unit
    * @returns when it is in the store: how much is left, the least of all limits of the unit; null without a limit, and where
    * the store does not answer within `storeTimeoutMs`. The charge is counted when it answers again
-   * @throws InvalidSettingError for a name that is not a unit, or an amount that is not a whole number; then nothing is charged
+   * @throws InvalidSettingError for a name that is not a unit, an amount that is not a whole number, a request that ended more
+   * than an hour ago, or what is no request; then nothing is charged
    */
   charge(request: AnyRequest, charges: Charges): Promise<ChargesLeft>
   /**

@@ -1,6 +1,7 @@
 /** The active rules of a moment, split by group. */
 
 import { groupBy } from '../ground/group-by.js'
+import { memoize } from '../ground/remember.js'
 import type { PathOptions } from './patterns/path-patterns.js'
 import type { Rule } from './rule.js'
 import { RuleSet } from './rule-set.js'
@@ -48,6 +49,11 @@ export async function compileGroups(
 export function allRules({ rules, groups }: Pick<RuleGroups, 'rules' | 'groups'>): readonly Rule[] {
   return groups.length === 0 ? rules.rules : [rules, ...groups].flatMap((set) => set.rules)
 }
+
+/** Returns the rules of all groups by their names. */
+export const rulesByName = memoize((groups: Pick<RuleGroups, 'rules' | 'groups'>): ReadonlyMap<string, Rule> => {
+  return new Map(allRules(groups).map((rule) => [rule.name, rule]))
+})
 
 /** Returns those that are in force at a moment. */
 export function rulesInForce({ rules, groups }: RuleGroups, nowMs: number): readonly Rule[] {

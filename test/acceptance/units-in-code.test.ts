@@ -1,7 +1,7 @@
 /** Limits of tokens in code: what is reserved by a function, what clients are told, usage, and wrong settings. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import Fastify from 'fastify'
+import Fastify, { type FastifyInstance, type FastifyRequest } from 'fastify'
 import { Registry } from 'prom-client'
 import {
   MemoryStore,
@@ -72,7 +72,11 @@ test('a charge that is not a whole number, or whose unit has no valid name, reje
     plugin: { middleware: { backend: 'memory', defaultRate: '100/m', unit: 'tokens' } },
     routes(app) {
       app.get('/', async (request) => {
-        const complaints = []
+        const complaints = [
+          await Reflect.apply(app.smartRateLimit.charge, undefined, [request, 5]).catch(
+            (error: Error) => error.message,
+          ),
+        ]
         for (const wrong of [{ tokens: -1 }, { tokens: 0.5 }, { tokens: Number.NaN }, { tokens: 1, Tokens: 1 }]) {
           complaints.push(await app.smartRateLimit.charge(request, wrong).catch((error: Error) => error.message))
         }
@@ -82,6 +86,7 @@ test('a charge that is not a whole number, or whose unit has no valid name, reje
   })
   const { text } = await request('/')
   assert.deepEqual(JSON.parse(text), [
+    'The charges are 5: give amounts by unit, such as { tokens: 1834 }',
     'The charge of "tokens" is -1: give a whole number from 0 on',
     'The charge of "tokens" is 0.5: give a whole number from 0 on',
     'The charge of "tokens" is NaN: give a whole number from 0 on',
@@ -89,6 +94,44 @@ test('a charge that is not a whole number, or whose unit has no valid name, reje
   ])
   assert.ok(app.hasDecorator('smartRateLimit'))
   assert.equal((await request('/')).headers['x-ratelimit-remaining'], '100')
+})
+
+test('a request is charged by itself, in the process that has it: an id or a copy rejects, and charges nothing', async (t) => {
+  const { app, request } = await start(t, { name: 'tokens', rate: '100/m', unit: 'tokens', reserve: 60 })
+  await request('/chat', ALICE)
+  const { charge } = app.smartRateLimit
+  for (const [wrong, text] of [
+    [undefined, 'undefined'],
+    ['req-1', '"req-1"'],
+    [{ id: 'req-1', raw: {} }, "{ id: 'req-1', raw: {} }"],
+  ]) {
+    await assert.rejects(Reflect.apply(charge, undefined, [wrong, { tokens: 1 }]), {
+      name: 'FastifyError',
+      message: `The charged request is ${text}: give the request of Fastify, in the process that handles it`,
+    })
+  }
+})
+
+test('a request of another app is usage alone, of the client that its address is, since no limit here has met it', async (t) => {
+  const requests: FastifyRequest[] = []
+  const routes = (other: FastifyInstance) => {
+    other.get('/', async (request) => {
+      requests.push(request)
+      return 'ok'
+    })
+  }
+  const other = await startApp(t, { database: null, plugin: { middleware: { unit: 'tokens' } }, routes })
+  const { app, clock } = await start(
+    t,
+    { name: 'tokens', rate: '100/m', key: 'all', unit: 'tokens' },
+    { usage: ['tokens'] },
+  )
+  await other.request('/', { from: '203.0.113.7' })
+  assert.deepEqual(await app.smartRateLimit.charge(requests[0] as FastifyRequest, { tokens: 70 }), { tokens: null })
+  const range = { since: new Date(clock.now()), until: new Date(clock.now() + 86_400_000) }
+  const usage = async () => (await app.smartRateLimit.analytics.getUsage({ unit: 'tokens', ...range })).rows
+  await eventually('usage is written', async () => (await usage()).length > 0)
+  assert.deepEqual(await usage(), [{ client: 'ip:203.0.113.7', amount: 70, requests: 1 }])
 })
 
 test('while the store is away a charge answers null, is owed, which the metrics tell, and is counted later', async (t) => {

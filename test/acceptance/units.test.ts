@@ -3,7 +3,6 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import type { Charges, ChargesLeft } from '../../src/index.js'
 import { RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
-import { eventually } from '../support/eventually.js'
 import { type GroupRule, startGroupApp } from '../support/group-app.js'
 import { forEachStore, onRedisCluster, type TestStore } from '../support/stores.js'
 
@@ -30,20 +29,13 @@ async function startCharging(
   })
   return {
     ...started,
+    have: started.haveCounts,
     late,
     /** Asks by a user who is charged, and returns the status, or what was left after each charge. */
     async use(user: string, ...charges: Charges[]): Promise<number | ChargesLeft[]> {
       const headers = { 'x-user': user, 'x-charges': JSON.stringify(charges) }
       const { status, text } = await started.request('/', { headers })
       return status === 200 ? JSON.parse(text) : status
-    },
-    /** Waits until the counters of a user are these: what is given back is given back after the answer. */
-    async have(user: string, counts: Record<string, number>): Promise<void> {
-      let seen = {}
-      await eventually(`the counters are ${JSON.stringify(counts)}`, async () => {
-        seen = await started.counts(user)
-        return JSON.stringify(seen) === JSON.stringify(counts)
-      }).catch(() => assert.deepEqual(seen, counts))
     },
   }
 }

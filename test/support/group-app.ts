@@ -7,6 +7,7 @@ import { atEnd } from './at-end.js'
 import { okRoutes, openDatabase, startApp, type TestApp } from './build-app.js'
 import { fakeClock } from './clock.js'
 import type { TestDatabase } from './databases.js'
+import { eventually } from './eventually.js'
 import type { Answer, RequestOptions } from './http-client.js'
 import { openStore } from './store-location.js'
 import type { TestStore } from './stores.js'
@@ -29,6 +30,8 @@ export interface GroupApp extends TestApp {
   admitted(users: readonly string[]): Promise<number>
   /** Returns the counts of a user's limits on a path, by their names, and charges nothing. */
   counts(user?: string, path?: string): Promise<Record<string, number | null>>
+  /** Waits until the counts of a user are these: what is given back is given back after the answer. */
+  haveCounts(user: string, expected: Readonly<Record<string, number>>): Promise<void>
 }
 
 /**
@@ -73,6 +76,10 @@ export async function startGroupApp(
   }
   const userOptions = (user: string): RequestOptions => ({ headers: { 'x-user': user } })
   const by = async (user: string, path = '/') => (await started.request(path, userOptions(user))).status
+  const counts: GroupApp['counts'] = async (user = 'anybody', path = '/') => {
+    const { limits } = decisionIn(await started.request(path, { ...userOptions(user), method: 'OPTIONS' }))
+    return Object.fromEntries(limits.map(({ policy, decision }) => [policy, decision?.count ?? null]))
+  }
   return {
     ...started,
     database,
@@ -81,9 +88,13 @@ export async function startGroupApp(
       const statuses = await Promise.all(users.map((user) => by(user)))
       return statuses.filter((status) => status === 200).length
     },
-    async counts(user = 'anybody', path = '/') {
-      const { limits } = decisionIn(await started.request(path, { ...userOptions(user), method: 'OPTIONS' }))
-      return Object.fromEntries(limits.map(({ policy, decision }) => [policy, decision?.count ?? null]))
+    counts,
+    async haveCounts(user, expected) {
+      let seen = {}
+      await eventually(`the counts are ${JSON.stringify(expected)}`, async () => {
+        seen = await counts(user)
+        return JSON.stringify(seen) === JSON.stringify(expected)
+      }).catch(() => assert.deepEqual(seen, expected))
     },
   }
 }

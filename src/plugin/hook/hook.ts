@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, HookHandlerDoneFunction, RouteOptions } from 'fastify'
 import { createdByFirstCall, madeOnce } from '../../ground/remember.js'
 import { createAsk } from '../../http/ask.js'
-import type { Charges, ChargesLeft } from '../../http/charged-units.js'
+import { type Charges, type ChargesLeft, validateRequest } from '../../http/charged-units.js'
 import { listCodeLimits } from '../../http/code-limits.js'
 import { createOnRequest, keptRecord } from '../../http/on-request.js'
 import { notePreflights } from '../../http/preflight.js'
@@ -57,7 +57,8 @@ export function createHook(components: HookComponents) {
     },
     ask: createAsk(decision, isSkipped, () => 1),
     /** Charges a request for what it has used. */
-    charge(request: FastifyRequest, charges: Charges): Promise<ChargesLeft> {
+    async charge(request: FastifyRequest, charges: Charges): Promise<ChargesLeft> {
+      validateRequest(request)
       const { loggedClient: client, limit } = keptRecord(request) ?? {
         loggedClient: addresses.client(request).client,
         limit: UNLIMITED,
