@@ -23,6 +23,7 @@ export type { ExplainedLimit } from './http/explain/explained-limit.js'
 export type { HeaderVariant } from './http/headers.js'
 export type { RequestFunction } from './http/host-function.js'
 export type { KeyFunction } from './http/kind-client.js'
+export type { NoticeFunction } from './http/notices.js'
 export type { RefusalFunction, SkipFunction } from './http/on-request.js'
 export type { RateFunction } from './http/policy-limits.js'
 export {
@@ -49,6 +50,7 @@ export type {
   WindowState,
 } from './limiter/algorithm.js'
 export type { StoreErrorAction } from './limiter/fallback.js'
+export type { NoticedLimit } from './limiter/notice.js'
 export { parseRate, type Rate } from './limiter/rate.js'
 export { MemoryStore, type MemoryStoreOptions } from './limiter/stores/memory/memory-store.js'
 export { RedisStore, type RedisStoreOptions } from './limiter/stores/redis/redis-store.js'

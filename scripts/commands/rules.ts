@@ -96,6 +96,7 @@ function ruleLine(rule: RuleEntry): string {
     cost,
     unit,
     reserve,
+    noticeAt,
     banAfter,
     banFor,
     pathPattern,
@@ -108,6 +109,7 @@ function ruleLine(rule: RuleEntry): string {
   const counted = counts === 'requests' ? [] : [`counts ${counts}`]
   const costs = cost === 1 ? [] : [`cost ${cost}`]
   const units = unit === 'requests' ? [] : [`unit ${unit}`, `reserves ${reserve}`]
+  const notices = noticeAt === '' ? [] : [`notices at ${noticeAt} %`]
   const bans = banAfter === 0 ? [] : [`bans for ${banFor} after ${banAfter}`]
   const groups = group === '' ? [] : [`group ${shown(group)}`]
   const methods = method === 'ALL' ? [] : [method]
@@ -122,6 +124,7 @@ function ruleLine(rule: RuleEntry): string {
     ...counted,
     ...costs,
     ...units,
+    ...notices,
     ...bans,
     ...methods,
     pathPattern,

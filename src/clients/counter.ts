@@ -7,6 +7,7 @@
  *             | "rule:" name | "refusals:" name            what a rule counts, and its refusals where it bans
  *             | "limit:" periods ":" name ":" route        of a route, without and with a name
  *             | "shared:" periods ":" name                 of all routes with the name
+ *             | "notice:" share ":" period ":" limit         what has told of a share of the window of another counter
  *             | "override:" id | "ceiling" | "staff-" name
  *     client  = as in `client.ts`, each value with its escapes, and a long one as its beginning and a hash
  *
@@ -40,6 +41,11 @@ export function refusalsLimitName(rule: string): string {
 
 export function prefixLimitName(prefix: string): string {
   return escapeBars(prefix)
+}
+
+/** Returns the name of the counter of the notices of another counter, for a share of its window. */
+export function noticeCounter(counter: string, period: string, share: number): string {
+  return `notice:${share}:${period}:${counter}`
 }
 
 /** Returns the name of the limit of an override, by the id of its row: an edit keeps the count. */

@@ -74,7 +74,9 @@ export function createAsk(
     checked.cost = cost
     await dependencies.decide(dependencies, checked)
     if (checked.isExempt) return null
-    if (cost > 0) dependencies.holdUnits(checked)
+    if (cost === 0) return checked
+    dependencies.holdUnits(checked)
+    dependencies.noteUse(checked)
     return checked
   }
   return {

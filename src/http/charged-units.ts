@@ -12,6 +12,7 @@ import type { UsageLog } from '../log/usage/usage-log.js'
 import { type RuleGroups, rulesByName } from '../rules/rule-groups.js'
 import { type AppliedLimit, type CheckedRequest, type Limit, NOT_ASKED } from './checked-request.js'
 import { MAX_COST } from './cost.js'
+import type { Notices } from './notices.js'
 import { REPLY, type RequestWithReply } from './request-reply.js'
 import { atRequestEnd } from './response-events.js'
 
@@ -52,6 +53,7 @@ export class ChargedUnits {
   readonly #now: () => number
   readonly #usage: Pick<UsageLog, 'record'> | undefined
   readonly #rules: () => Pick<RuleGroups, 'rules' | 'groups'>
+  readonly #notices: Pick<Notices, 'note'>
   readonly #uses = new WeakMap<FastifyRequest, RequestUse>()
   readonly #underWay = new Set<Promise<unknown>>()
 
@@ -64,11 +66,13 @@ export class ChargedUnits {
     now: () => number,
     usage: Pick<UsageLog, 'record'> | undefined,
     rules: () => Pick<RuleGroups, 'rules' | 'groups'>,
+    notices: Pick<Notices, 'note'>,
   ) {
     this.#limiter = limiter
     this.#now = now
     this.#usage = usage
     this.#rules = rules
+    this.#notices = notices
   }
 
   /** Keeps what the limits of a request have reserved, until it is charged for what it has used, or has ended. */
@@ -138,13 +142,14 @@ export class ChargedUnits {
     const charges = met.flatMap((reservation) => {
       const excess = addCharge(reservation, amount)
       const policy = this.#policyNow(reservation.limit)
-      return policy === undefined ? [] : { ...reservation.check, policy, cost: excess }
+      return policy === undefined ? [] : { ...reservation, check: { ...reservation.check, policy, cost: excess } }
     })
     if (use.endedMs !== undefined) this.#giveBackUnused(met)
-    const answers = Promise.all(charges.map((check) => this.#limiter.charge(check, nowMs)))
+    const answers = Promise.all(charges.map(({ check }) => this.#limiter.charge(check, nowMs)))
     this.#underWay.add(answers)
     const decisions = await answers
     this.#underWay.delete(answers)
+    for (const [index, charge] of charges.entries()) this.#notices.note(charge, decisions[index], nowMs)
     return leastLeft(decisions)
   }
 

@@ -36,6 +36,8 @@ export interface Limit {
   readonly unit: string
   /** How much of another unit than requests a request takes in advance. */
   readonly reserve: number
+  /** The percentages of a window at which a client's use is told of; null where there are none. */
+  readonly noticeAt: readonly number[] | null
   /** Whether what a request uses is known when it is answered: its response counts, or it is charged. */
   readonly usesLater: boolean
   /** Whether requests may be decided from a share. */
@@ -101,9 +103,12 @@ export function createLimit(
     cost = 1,
     unit = REQUESTS,
     reserve = 0,
+    noticeAt = null,
     refusal = USUAL_ANSWER,
     ban = null,
-  }: Partial<Pick<Limit, 'isDenial' | 'isBan' | 'counts' | 'cost' | 'unit' | 'reserve' | 'refusal' | 'ban'>> = {},
+  }: Partial<
+    Pick<Limit, 'isDenial' | 'isBan' | 'counts' | 'cost' | 'unit' | 'reserve' | 'noticeAt' | 'refusal' | 'ban'>
+  > = {},
 ): Limit {
   const takesPermits = !isRate(limit.policy)
   return {
@@ -113,8 +118,10 @@ export function createLimit(
     counts,
     unit,
     reserve,
+    noticeAt,
     usesLater: counts !== null || unit !== REQUESTS,
-    mayLease: limit.block && unit === REQUESTS,
+    // A share of a lease counts before it is used.
+    mayLease: limit.block && unit === REQUESTS && noticeAt === null,
     takesPermits,
     awaitsEnd: takesPermits || counts !== null,
     cost: unit === REQUESTS ? cost : 0,

@@ -26,6 +26,8 @@ export interface HookDependencies extends DecideDependencies {
   awaitResponse(checked: CheckedRequest, reply: FastifyReply): void
   /** Keeps what a request has reserved. */
   holdUnits(checked: CheckedRequest): void
+  /** Notes the shares of windows that a request has brought its clients to, where its limits have notices. */
+  noteUse(checked: CheckedRequest): void
   /** Warns that a hook is among those of a request twice. Not called where `reply.callNotFound()` runs hooks anew. */
   readonly warnOfTwice?: (() => void) | undefined
   /** Reports a refusal to the host. It must not throw. */
@@ -145,6 +147,7 @@ function finish(
         dependencies.headers?.(reply, checked)
       }
       dependencies.record?.(checked, reply)
+      if (limit.noticeAt !== null || checked.applied) dependencies.noteUse(checked)
       if (!isRefused && (limit.usesLater || checked.applied)) dependencies.awaitResponse(checked, reply)
     } catch (error) {
       dependencies.failed(error)

@@ -36,10 +36,10 @@ const REMEMBERED_RATES = 1_000
 
 /** Creates the limit of a rule, whose key begins with the rule's name. */
 export function limitForRule(rule: Rule, options: KeyOptions, ban: LimitBan | null): Limit {
-  const { name, policy, block, client, counts, cost, unit, reserve, refusal } = rule
+  const { name, policy, block, client, counts, cost, unit, reserve, noticeAt, refusal } = rule
   const toClient = createKindClient(client, options, (counted) => underRule(name, counted))
   const limit = { policy, block, ruleName: name, toClient }
-  return createLimit(name, limit, { counts, cost, unit, reserve, refusal, ban })
+  return createLimit(name, limit, { counts, cost, unit, reserve, noticeAt, refusal, ban })
 }
 
 /** Creates the limit of an override. Each of its clients has a counter of its own, separate from all its others. */
@@ -70,6 +70,7 @@ export interface StaticLimitOptions {
   readonly counts: CountedStatuses | null
   readonly unit: string
   readonly reserve: Reserve
+  readonly noticeAt: readonly number[] | null
   readonly toClient: ToClient
   /** Derives the client where a function answers the rate: a counter has the periods of one rate. */
   readonly deriveWithPeriods?: (periods: string) => ToClient
@@ -91,14 +92,14 @@ export function createStaticLimits(options: StaticLimitOptions): StaticLimit {
 }
 
 function createRateLimits(options: StaticLimitOptions): StaticLimit {
-  const { defaultRate, policyName, algorithm, block, counts, unit, reserve, toClient, counters } = options
+  const { defaultRate, policyName, algorithm, block, counts, unit, reserve, noticeAt, toClient, counters } = options
   const setting = options.settings.rate
   const { deriveWithPeriods = (periods) => countedApart(defaultLimitName(periods), toClient) } = options
 
   function toLimit(name: string, rate: Rate, toClient: ToClient): Limit {
     const policy = unit === REQUESTS ? toPolicy(algorithm, rate) : toReservingPolicy(algorithm, rate)
     const reserved = typeof reserve === 'number' ? reserve : 0
-    return createLimit(name, { policy, block, ruleName: '', toClient }, { counts, unit, reserve: reserved })
+    return createLimit(name, { policy, block, ruleName: '', toClient }, { counts, unit, reserve: reserved, noticeAt })
   }
 
   const prefixes = new PathPrefixes(

@@ -9,6 +9,7 @@ import { toDecision, toPeek } from '../limiter/peek.js'
 import { countsStatus } from '../rules/counted-statuses.js'
 import type { CheckedRequest } from './checked-request.js'
 import { after } from './host-function.js'
+import type { Notices } from './notices.js'
 import { REPLY, type RequestWithReply } from './request-reply.js'
 import { atRequestEnd, atResponseStart, hasEnded } from './response-events.js'
 
@@ -68,13 +69,20 @@ export function forgetResponse(request: FastifyRequest): void {
 export class CountedResponses {
   readonly #limiter: Pick<Limiter, 'charge'>
   readonly #now: () => number
+  readonly #notices: Pick<Notices, 'note'>
   /** The charges that the store is counting. */
   readonly pending: PendingWrites
 
   /** @param failed reports that a response could not be counted, as with a clock of the host that throws */
-  constructor(limiter: Pick<Limiter, 'charge'>, now: () => number, failed: (error: unknown) => void) {
+  constructor(
+    limiter: Pick<Limiter, 'charge'>,
+    now: () => number,
+    notices: Pick<Notices, 'note'>,
+    failed: (error: unknown) => void,
+  ) {
     this.#limiter = limiter
     this.#now = now
+    this.#notices = notices
     this.pending = new PendingWrites(failed)
   }
 
@@ -96,13 +104,17 @@ export class CountedResponses {
   /** Uses the costs of a request when its response starts with a status that counts, whatever becomes of the body. */
   await(checked: CheckedRequest, reply: FastifyReply): void {
     const { request, applied = [checked] } = checked
-    for (const { limit, check } of applied) {
+    for (const { limit, client, check } of applied) {
       const { counts } = limit
       if (counts === null) continue
       awaited.add(request)
       atResponseStart(request, reply, (status) => {
         if (!countsStatus(counts, status) || !awaited.has(request)) return
-        this.pending.run(check.key, () => this.#limiter.charge(check, this.#now()))
+        this.pending.run(check.key, () => {
+          const nowMs = this.#now()
+          const note = (decision: Decision | undefined) => this.#notices.note({ limit, client, check }, decision, nowMs)
+          return after(this.#limiter.charge(check, nowMs), note)
+        })
       })
     }
   }

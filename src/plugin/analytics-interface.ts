@@ -63,8 +63,8 @@ export interface Analytics {
    */
   sendOffenderAlerts(options?: AlertOptions): Promise<AlertResult>
   /**
-   * Tells of the incidents of the last day: one message for each through each channel that is set, once over all
-   * processes. A message that could not be sent is tried again by the next call. A channel that fails is reported in the
+   * Tells of the incidents of the last day, and of the notices that no server has told of: one message for each through
+   * each channel that is set, once over all processes. A message that could not be sent is tried again by the next call. A channel that fails is reported in the
    * result.
    */
   sendIncidentAlerts(options?: IncidentAlertOptions): Promise<IncidentAlertResult>

@@ -30,6 +30,8 @@ import {
   createEventLog,
   createFlush,
   createHeldPermits,
+  createNoticeMessages,
+  createNotices,
   createRefusalBans,
   createReports,
   createRollupKeeper,
@@ -91,7 +93,9 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
     'limiter',
     createStoreLimiter(settings, store, storeLog, () => current.lastGood().groups.length > 0),
   )
-  const responses = components.open('counted responses', createCountedResponses(settings, limiter, storeLog))
+  const messages = components.open('messages of notices', createNoticeMessages(settings, opened, log))
+  const notices = components.open('notices', createNotices(settings, opened, limiter, messages, app.log))
+  const responses = components.open('counted responses', createCountedResponses(settings, limiter, notices, storeLog))
   const permits = components.open('requests in progress', createHeldPermits(settings, limiter, storeLog))
   const staffLimiter = components.open('limiter of staff pages', createStaffLimiter(settings, store))
   const router = readRouterOptions(app)
@@ -138,8 +142,10 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
         () => Math.floor(clock.now()),
         usage,
         () => current.lastGood(),
+        notices,
       ),
     ),
+    notices,
     current,
     events,
     counters,

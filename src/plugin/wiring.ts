@@ -2,19 +2,22 @@
 
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
+import type { FastifyBaseLogger } from 'fastify'
 import { networksMeet } from '../clients/network.js'
 import { errorMessage } from '../ground/errors.js'
 import { countOf } from '../ground/number-text.js'
 import type { OutageLog } from '../ground/outage-log.js'
-import { createdByFirstCall } from '../ground/remember.js'
+import { createdByFirstCall, madeOnce } from '../ground/remember.js'
 import { Poll } from '../ground/time/poll.js'
 import { REQUESTS } from '../ground/unit.js'
+import { Notices } from '../http/notices.js'
 import { RefusalBans, type RefusalBansOptions } from '../http/refusal-bans.js'
 import { CountedResponses, HeldPermits } from '../http/request-end.js'
 import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
 import { createLimiter, type LimiterOptions } from '../limiter/create-limiter.js'
 import { fallbackFor } from '../limiter/fallback.js'
 import type { Limiter } from '../limiter/limiter.js'
+import { claimByCounters, type Notice } from '../limiter/notice.js'
 import { newEntry } from '../limiter/stores/memory/memory-entry.js'
 import { MemoryStore } from '../limiter/stores/memory/memory-store.js'
 import { RedisStore } from '../limiter/stores/redis/redis-store.js'
@@ -32,6 +35,8 @@ import { openSpoolFolder } from '../log/spool-folder.js'
 import { SpooledTable } from '../log/spooled-table.js'
 import { UsageLog } from '../log/usage/usage-log.js'
 import { deleteOldUsage, USAGE_ROWS, usageSpool } from '../log/usage/usage-table.js'
+import { deleteOldNotices, NoticeTable } from '../operations/alerts/notice-table.js'
+import type { NoticeMessages } from '../operations/alerts/send-notices.js'
 import type { Preview, PreviewDependencies } from '../reports/preview/preview.js'
 import { coverageFor } from '../reports/report.js'
 import { deleteExpiredBans } from '../rules/bans/ban-table.js'
@@ -112,14 +117,61 @@ export function createStoreLimiter(
   return limiter
 }
 
+/** Creates what tells of shares of windows that clients have used. */
+export function createNotices(
+  settings: Settings,
+  { database }: OpenDatabase,
+  limiter: Limiter,
+  messages: Pick<NoticeMessages, 'send'>,
+  log: FastifyBaseLogger,
+): Notices {
+  const { namespace, onNotice } = settings
+  return new Notices({
+    claims: needsDatabase(settings)
+      ? new NoticeTable(database, namespace)
+      : { claim: (notices) => claimByCounters(limiter, notices) },
+    onNotice,
+    send: (notices) => messages.send(notices),
+    log,
+  })
+}
+
+/** Creates what sends messages about notices: few servers load it. */
+export function createNoticeMessages(settings: Settings, { database }: OpenDatabase, log: Pick<OutageLog, 'error'>) {
+  const { alerts, clock, namespace } = settings
+  const kept = needsDatabase(settings) ? database : undefined
+  const load = madeOnce(async () => {
+    const { NoticeMessages } = await import('../operations/alerts/send-notices.js')
+    return new NoticeMessages({ database: kept, namespace, settings: alerts, clock, log })
+  })
+  let loaded: Promise<NoticeMessages | undefined> | undefined
+  return {
+    send(notices: readonly Notice[]): void {
+      if (alerts.emails.length === 0 && alerts.webhook === undefined) return
+      loaded = load()
+        .then((messages) => {
+          messages.send(notices)
+          return messages
+        })
+        .catch((error: unknown) => {
+          log.error({ err: error }, `Rate limit notices cannot be sent: ${errorMessage(error)}`)
+          return undefined
+        })
+    },
+    close: async () => (await loaded)?.close(),
+  }
+}
+
 export function createCountedResponses(
   { clock }: Settings,
   limiter: Limiter,
+  notices: Notices,
   log: Pick<OutageLog, 'error'>,
 ): CountedResponses {
   return new CountedResponses(
     limiter,
     () => Math.floor(clock.now()),
+    notices,
     (error) => log.error({ err: error }, 'Rate limit failed to count a response'),
   )
 }
@@ -263,16 +315,23 @@ export function createReports(
 
 /** Creates the sweep of what expires in the tables that this server uses. */
 export function createStateSweep(
-  { clock, middleware: { backend }, useDynamicRules, keepUsageForMs }: Settings,
+  settings: Settings,
   { database }: OpenDatabase,
   log: OutageLog,
   usage: UsageLog | undefined,
 ): StateSweep {
-  const counters = backend === 'database' ? stateDeletions(database) : []
+  const { clock, middleware, useDynamicRules, keepUsageForMs } = settings
+  const counters = middleware.backend === 'database' ? stateDeletions(database) : []
   const bans: DeleteExpired = (cutoffMs, batchSize) => deleteExpiredBans(database, cutoffMs, batchSize)
   const oldUsage: DeleteExpired = (cutoffMs, batchSize) =>
     deleteOldUsage(database, cutoffMs - keepUsageForMs, batchSize)
-  const deletions = [...counters, ...(useDynamicRules ? [bans] : []), ...(usage === undefined ? [] : [oldUsage])]
+  const oldNotices: DeleteExpired = (cutoffMs, batchSize) => deleteOldNotices(database, cutoffMs, batchSize)
+  const deletions = [
+    ...counters,
+    ...(useDynamicRules ? [bans] : []),
+    ...(usage === undefined ? [] : [oldUsage]),
+    ...(needsDatabase(settings) ? [oldNotices] : []),
+  ]
   return new StateSweep({ deletions, clock, log })
 }
 

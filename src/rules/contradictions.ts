@@ -4,6 +4,7 @@ import { REQUESTS } from '../ground/unit.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import { findRateProblem, highestCost, type Rate } from '../limiter/rate.js'
 import type { CountedStatuses } from './counted-statuses.js'
+import { findNoticeProblem } from './notice-at.js'
 
 /** The valid fields of a rule that depend on each other; undefined where a field is wrong or absent. */
 interface RelatedFields {
@@ -15,6 +16,8 @@ interface RelatedFields {
   readonly cost: number | undefined
   readonly unit: string | undefined
   readonly reserve: number | undefined
+  /** Percentages; null for none. */
+  readonly noticeAt: readonly number[] | null | undefined
   readonly banAfter: number | undefined
   /** The time of a ban in milliseconds; null for an empty text. */
   readonly banFor: number | null | undefined
@@ -24,7 +27,7 @@ interface RelatedFields {
 
 /** Returns the errors of fields that are valid each, and contradict each other. */
 export function contradictionsIn(fields: RelatedFields): FieldErrors {
-  const { rate, algorithm, counts, cost, startsAt, endsAt } = fields
+  const { rate, algorithm, counts, cost, noticeAt, startsAt, endsAt } = fields
   const errors: Record<string, string> = { ...contradictionsInBan(fields), ...contradictionsInUnit(fields) }
   if (rate !== undefined && algorithm !== undefined) {
     const problem = findRateProblem(algorithm, rate)
@@ -33,6 +36,10 @@ export function contradictionsIn(fields: RelatedFields): FieldErrors {
   if (algorithm !== undefined && counts !== undefined) {
     const problem = findCountsProblem(algorithm, counts)
     if (problem !== undefined) errors.counts = problem
+  }
+  if (algorithm !== undefined && noticeAt !== undefined) {
+    const problem = findNoticeProblem(algorithm, noticeAt)
+    if (problem !== undefined) errors.noticeAt = problem
   }
   const most = rate === undefined ? Number.POSITIVE_INFINITY : highestCost(rate)
   if (cost !== undefined && cost > most) {

@@ -22,6 +22,7 @@ import {
   validatePattern,
 } from './field-values.js'
 import { GROUP } from './group.js'
+import { NOTICE_AT } from './notice-at.js'
 import { REFUSAL_MESSAGE, REFUSAL_STATUS } from './refusal-answer.js'
 import { RESERVE, UNIT } from './unit.js'
 import { ENDS_AT, STARTS_AT } from './validity.js'
@@ -54,6 +55,8 @@ export interface RuleEntry {
   readonly cost: number
   readonly unit: string
   readonly reserve: number
+  /** Percentages of a window, such as `80,100`; empty where nobody is told. */
+  readonly noticeAt: string
   readonly block: boolean
   readonly refusalStatus: number
   readonly refusalMessage: string
@@ -165,6 +168,7 @@ export const RULE_FIELDS = {
   cost: COST,
   unit: UNIT,
   reserve: RESERVE,
+  noticeAt: NOTICE_AT,
   block: {
     kind: 'boolean',
     default: true,

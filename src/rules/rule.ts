@@ -17,6 +17,7 @@ import {
   type Row,
   type Values,
 } from './description.js'
+import { NOTICE_AT } from './notice-at.js'
 import type { RefusalAnswer } from './refusal-answer.js'
 import { RULE_FIELDS, type RuleEntry } from './rule-fields.js'
 import { watchGroups } from './stored-groups.js'
@@ -50,6 +51,8 @@ export interface Rule extends Validity {
   readonly unit: string
   /** How much of another unit than requests a request takes in advance. */
   readonly reserve: number
+  /** The percentages of a window at which a client is told of; null where there are none. */
+  readonly noticeAt: readonly number[] | null
   readonly block: boolean
   readonly refusal: RefusalAnswer
   /** The bans of clients; null where none is banned. */
@@ -100,6 +103,7 @@ export function ruleErrors(values: Values, extent: Extent): FieldErrors {
     cost: parsedIfValid('cost', RULE_FIELDS.cost.parse),
     unit: parsedIfValid('unit', UNIT.parse),
     reserve: parsedIfValid('reserve', RESERVE.parse),
+    noticeAt: parsedIfValid('noticeAt', NOTICE_AT.parse),
     banAfter: parsedIfValid('banAfter', BAN_AFTER.parse),
     banFor: parsedIfValid('banFor', BAN_FOR.parse),
     startsAt: parsedIfValid('startsAt', STARTS_AT.parse),
@@ -139,6 +143,7 @@ function toRule(parsed: Parsed<typeof RULE_FIELDS>): Rule {
     cost,
     unit,
     reserve,
+    noticeAt: parsed.noticeAt,
     block,
     refusal: { statusCode: parsed.refusalStatus, message: parsed.refusalMessage },
     ban: toBan(parsed.banAfter, parsed.banFor),

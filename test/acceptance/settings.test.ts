@@ -52,6 +52,7 @@ const WRONG_SETTINGS: readonly Wrong[] = [
   ['usage', true, /false, or a list of units/],
   ['usage', ['Tokens'], /at most 30 of a-z/],
   ['usage', ['x'.repeat(31)], /at most 30/],
+  ['onNotice', 'mail', /function of a client, a limit and a share/],
   ['keepUsageFor', 400, /400d/],
   ['keepUsageFor', '0d', /1d to 9999d/],
   ['keepUsageFor', '2h', /1d to 9999d/],
@@ -70,6 +71,8 @@ const WRONG_METRICS: readonly Wrong[] = [
 
 const WRONG_MIDDLEWARE: readonly Wrong[] = [
   ['backend', 'redis', /"redis".*RATELIMIT_REDIS_URL.*redis:\/\//],
+  ['noticeAt', '100,80', /one to three whole numbers of percent, 1 to 100, that rise/],
+  ['noticeAt', 80, /percentages such as 80,100/],
   ['backend', 'disk', /database.*memory/],
   ['backend', {}, /database.*memory/],
   ...['1000 per hour', '-5/m', '-5/30s', '10/0s', '10', '10/x', 'abc/m', '10/m/s', '', 'invalid', '2147483648/m'].map(

@@ -165,6 +165,11 @@ test('while the store is away a charge answers null, is owed, which the metrics 
 })
 
 const WRONG: readonly (readonly [RouteLimitOptions, RegExp])[] = [
+  [{ rate: '5/m', noticeAt: '0' }, /^Setting "limit\.noticeAt" is "0": "0" is not valid: give one to three/],
+  [
+    { rate: '5/m', algorithm: 'concurrency', noticeAt: '80' },
+    /^Setting "limit\.noticeAt" is "80": The algorithm concurrency counts requests in progress/,
+  ],
   [{ rate: '5/m', unit: 'Tokens' }, /^Setting "limit\.unit" is "Tokens": .*is not a valid unit/],
   [
     { rate: '5/m', unit: 'tokens', reserve: 6 },

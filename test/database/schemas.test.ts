@@ -15,6 +15,7 @@ const TABLES_WITHOUT_MODEL = [
   'rate_limit_client_key',
   'rate_limit_client_rollup',
   'rate_limit_event_batch',
+  'rate_limit_notice',
   'rate_limit_request_rollup',
   'rate_limit_rollup_mark',
   'rate_limit_rule_rollup',

@@ -16,6 +16,7 @@ const ROW = {
   cost: 2,
   unit: 'requests',
   reserve: 0,
+  noticeAt: '80,100',
   block: false,
   refusalStatus: 503,
   refusalMessage: 'wait',
@@ -99,6 +100,17 @@ const WRONG: readonly (readonly [field: string, value: unknown, message: RegExp]
   ['unit', 7, /must be a text/],
   ['reserve', -1, /^must be an integer between 0 and 2147483647$/],
   ['reserve', 2_147_483_648, /between 0 and 2147483647/],
+  [
+    'noticeAt',
+    '0',
+    /^"0" is not valid: give one to three whole numbers of percent, 1 to 100, that rise, such as 80 or 50,80,100/,
+  ],
+  ['noticeAt', '101', /1 to 100/],
+  ['noticeAt', '80.5', /whole numbers/],
+  ['noticeAt', '100,80', /that rise/],
+  ['noticeAt', '80,80', /that rise/],
+  ['noticeAt', '10,20,30,40', /one to three/],
+  ['noticeAt', 80, /^must be a text$/],
   ['reserve', 1, /^is 1, but requests are not charged later: give a cost, or another unit than requests$/],
   ['startsAt', 'tomorrow', /^"tomorrow" is not a valid moment: give a Date, a text such as/],
   ['startsAt', 0, /is not a valid moment/],
@@ -190,6 +202,11 @@ describe('a rule', () => {
     assert.deepEqual(errorsOf({ ...tokens, cost: 2 }), {
       cost: 'is 2, but a limit of tokens takes the reserve of a request: give a reserve, and the cost 1',
     })
+    assert.deepEqual(errorsOf({ ...tokens, noticeAt: '80' }), {})
+    assert.deepEqual(errorsOf({ ...VALID, algorithm: 'concurrency', noticeAt: '80' }), {
+      noticeAt:
+        'The algorithm concurrency counts requests in progress, which have no window: leave it empty, or give another algorithm',
+    })
     assert.deepEqual(errorsOf({ ...tokens, counts: '5xx' }), {
       counts: 'counts responses, not tokens: give requests, or the unit requests',
     })
@@ -257,6 +274,7 @@ describe('a rule', () => {
       cost: 2,
       unit: 'requests',
       reserve: 0,
+      noticeAt: [80, 100],
       block: false,
       refusal: { statusCode: 503, message: 'wait' },
       ban: null,

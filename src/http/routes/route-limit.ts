@@ -34,6 +34,11 @@ export interface RouteLimitOptions {
    * returns it; may be async. 0 unless given: a request passes while anything is left.
    */
   readonly reserve?: Reserve | undefined
+  /**
+   * One to three whole percentages, 1 to 100, rising, such as `80,100`; none unless given. When a client has first used so
+   * much of a window, `onNotice` is called, and one message goes through the channels of alerts.
+   */
+  readonly noticeAt?: string | undefined
   /** `false` counts without refusing; `true` unless given. */
   readonly block?: boolean | undefined
   /** The part of the limit that a request uses, or a function of the request that returns it; 1 unless given. */
@@ -54,6 +59,7 @@ interface RouteLimit {
   readonly counts: CountedStatuses | null
   readonly unit: string
   readonly reserve: Reserve
+  readonly noticeAt: readonly number[] | null
   readonly block: boolean
   readonly cost: Cost
   readonly name: string
@@ -81,6 +87,7 @@ export type CommonDependencies = Pick<
   | 'giveBack'
   | 'awaitResponse'
   | 'holdUnits'
+  | 'noteUse'
   | 'noteRefusal'
   | 'refuse'
   | 'failed'
@@ -111,7 +118,7 @@ export interface ExplainableLimit {
 
 /** Creates a hook for single routes: a limit with a counter per route, which rules do not change; it logs no event. */
 export function createRouteLimit(
-  { rate, algorithm, counts, unit, reserve, block, cost, name, allowList, isShared, setting }: RouteLimit,
+  { rate, algorithm, counts, unit, reserve, noticeAt, block, cost, name, allowList, isShared, setting }: RouteLimit,
   { enabled, note, toClient, counters, router, log, variant, ...common }: RouteLimitDependencies,
 ): RouteLimitHook {
   if (isShared) counters.addSharedLimit(name)
@@ -127,6 +134,7 @@ export function createRouteLimit(
     counts,
     unit,
     reserve,
+    noticeAt,
     block,
     toClient,
     deriveWithPeriods: (periods) =>

@@ -8,7 +8,7 @@ import { subscriptionOf } from './channel.js'
 import type { AlertLog } from './notify.js'
 
 /** The subject of a run. */
-export type AlertKind = 'incidents' | 'offenders' | 'test'
+export type AlertKind = 'incidents' | 'notices' | 'offenders' | 'test'
 
 /** The last run. Moments in milliseconds since the epoch. */
 export interface LastRun {

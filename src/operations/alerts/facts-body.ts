@@ -73,7 +73,7 @@ function discordBody(message: FactsMessage): object {
       {
         title,
         description: description.join('\n'),
-        color: { alarm: RED, over: GREEN, test: BLUE }[kind],
+        color: { alarm: RED, notice: BLUE, over: GREEN, test: BLUE }[kind],
       },
     ],
     allowed_mentions: { parse: [] },
@@ -92,7 +92,7 @@ function pagerDutyEvent(message: FactsMessage, routingKey: string): object {
     payload: {
       summary: `${title}: ${sentence}`.slice(0, MAX_SUMMARY),
       source: 'fastify-smart-ratelimit',
-      severity: kind === 'test' ? 'info' : 'warning',
+      severity: kind === 'alarm' ? 'warning' : 'info',
       custom_details: Object.fromEntries(facts.map(({ name, value }) => [name, value])),
     },
   }

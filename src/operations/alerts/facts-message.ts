@@ -9,7 +9,7 @@ export interface FactsMessage {
   /** The facts that are worth a line each, with control and invisible characters escaped. */
   readonly facts: readonly Fact[]
   readonly links: readonly MessageLink[]
-  readonly kind: 'alarm' | 'over' | 'test'
+  readonly kind: 'alarm' | 'notice' | 'over' | 'test'
   /** The object for receivers of JSON. */
   readonly json: object
 }

@@ -51,10 +51,7 @@ export class IncidentMemory {
       `UPDATE ${this.#table} SET expires_at = ${fromMs('$3')} WHERE watch = $1 AND ${isFound}`,
       [...parameters, nowMs + KEPT_MS],
     )
-    await this.#database.execute(`DELETE FROM ${this.#table} WHERE watch = $1 AND expires_at < ${fromMs('$2')}`, [
-      this.#watch,
-      nowMs,
-    ])
+    await this.forgetExpired()
     const rows = await this.#database.query<{ id: string; foundMs: number | null; overMs: number | null }>(
       `SELECT key AS id, notified_at AS "foundMs", resolved_at AS "overMs" FROM ${this.#table}
        WHERE watch = $1 AND ${isFound}`,
@@ -62,6 +59,14 @@ export class IncidentMemory {
     )
     const told = (isTold: (row: (typeof rows)[number]) => boolean) => new Set(rows.filter(isTold).map(({ id }) => id))
     return { found: told(({ foundMs }) => foundMs !== null), over: told(({ overMs }) => overMs !== null) }
+  }
+
+  async forgetExpired(): Promise<void> {
+    const { fromMs } = this.#database.dialect
+    await this.#database.execute(`DELETE FROM ${this.#table} WHERE watch = $1 AND expires_at < ${fromMs('$2')}`, [
+      this.#watch,
+      this.#clock.now(),
+    ])
   }
 
   /** Claims what is to be told of an incident; undefined where another run has told it, or is about to. */

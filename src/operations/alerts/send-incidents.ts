@@ -2,11 +2,13 @@ import type { Database } from '../../database/database.js'
 import { errorMessage } from '../../ground/errors.js'
 import { earlierIds, type Incident } from '../../reports/incidents/incident.js'
 import { recordRuns } from './alert-runs.js'
-import { type AlertChannel, deliver, subscriptionOf } from './channel.js'
+import { type AlertChannel, subscriptionOf } from './channel.js'
 import { type ChannelDependencies, createChannels, listChannels } from './channels.js'
 import { IncidentMemory, type IncidentNews, type ToldIds } from './incident-memory.js'
 import { createIncidentMessage } from './incident-message.js'
 import type { AlertLog } from './notify.js'
+import { tellNotices } from './send-notices.js'
+import { Telling } from './telling.js'
 
 export interface IncidentAlertOptions {
   /** Ends the run before the next message. */
@@ -15,7 +17,7 @@ export interface IncidentAlertOptions {
 
 /** The messages of one channel in a run. */
 export interface IncidentOutcome {
-  /** The number of messages that were sent. */
+  /** The number of messages that were sent, about incidents and notices. */
   readonly told: number
   /**
    * The reason why the first message failed, without secrets: the next run tries it again. Absent where none failed.
@@ -36,14 +38,9 @@ interface IncidentDependencies extends ChannelDependencies {
   readonly findIncidents: () => Promise<readonly Incident[]>
 }
 
-/** The most messages at once: more help nobody. The next run tells of the others. */
-const MAX_TOLD = 20
-/** A channel that is away must not hold up the run, and one message that is refused not the others. */
-const MAX_FAILED = 3
-
 /**
- * Tells of the incidents of the last day: one message each through each channel of the settings, once over all processes
- * and restarts. A message that could not be sent is tried again by the next run.
+ * Tells of the incidents of the last day, and of the notices that servers have not told of: one message each through each
+ * channel of the settings, once over all processes and restarts. A message that could not be sent is tried again by the next run.
  *
  * @throws the error of a database that cannot be read
  */
@@ -79,29 +76,21 @@ async function tellChannel(
 ): Promise<IncidentOutcome> {
   const { database, clock, settings, log } = dependencies
   const memory = new IncidentMemory(database, clock, subscriptionOf(channel))
-  const told = await memory.read(incidents.flatMap((incident) => [incident.id, ...earlierIds(incident)]))
-  const news = incidents.map(toldAs(incidents, told)).flatMap((each) => newsOf(each, told, settings.notifiesResolved))
-  const errors: string[] = []
-  let count = 0
-  let failed = 0
+  const toldIds = await memory.read(incidents.flatMap((incident) => [incident.id, ...earlierIds(incident)]))
+  const news = incidents
+    .map(toldAs(incidents, toldIds))
+    .flatMap((each) => newsOf(each, toldIds, settings.notifiesResolved))
+  const telling = new Telling(channel, log, signal)
   for (const { incident, id, what } of news) {
-    if (count === MAX_TOLD || failed === MAX_FAILED || signal?.aborted) break
-    const claim = await memory.claim(id, what)
-    if (claim === undefined) continue
-    const { delivered, error } = await deliver(channel, createIncidentMessage(incident, id, settings.publicUrl))
-    const isOver: IncidentNews[] = incident.to === null ? [] : ['over']
-    await claim.settle(delivered ? [what, ...isOver.filter((each) => each !== what)] : []).catch((failure: unknown) => {
-      const reason = errorMessage(failure)
-      log.error({ err: failure }, `Rate limit alerts: the sent alert could not be stored: ${reason}`)
-    })
-    if (delivered) count++
-    else failed++
-    if (error !== undefined) errors.push(error)
+    if (telling.hasEnded) break
+    const message = createIncidentMessage(incident, id, settings.publicUrl)
+    await telling.tell(memory, id, what, message, incident.to === null ? [] : ['over'])
   }
-  const [error] = errors
-  if (error === undefined) return { told: count }
+  await tellNotices(channel, telling, dependencies)
+  const { told, error } = telling
+  if (error === undefined) return { told }
   log.error({ channel: channel.name }, `Rate limit alert by ${channel.name} failed: ${error}`)
-  return { told: count, error }
+  return { told, error }
 }
 
 /** An incident, with the id under which a subscription is told of it. */

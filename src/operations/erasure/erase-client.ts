@@ -14,6 +14,7 @@ import { SpooledTable } from '../../log/spooled-table.js'
 import { USAGE_ROWS, usageSpool } from '../../log/usage/usage-table.js'
 import type { Batches } from './batches.js'
 import { countShared, eraseEvents, eraseSums } from './erase-events.js'
+import { eraseNotices } from './erase-notices.js'
 import { ERASED, eraseOverrides, OVERWRITE_DELETED } from './erase-overrides.js'
 import { eraseAlerts, eraseCounters, eraseRedisCounters } from './erase-state.js'
 import { eraseUsage } from './erase-usage.js'
@@ -43,6 +44,7 @@ export interface ErasedTraces {
   readonly redis_counters: number
   /** Sums of its usage, by day and by month. */
   readonly usage: number
+  /** What alerts remember of it, and notices of its use. */
   readonly alerts: number
   readonly overrides: number
   /** Changes in the history whose client was replaced. */
@@ -89,7 +91,8 @@ export async function eraseClient(
           return 0
         })
   const usage = await eraseUsage(database, erased, batches)
-  const alerts = await eraseAlerts(database, erased, clock.now(), batches)
+  const notices = await eraseNotices(database, erased, batches)
+  const alerts = notices + (await eraseAlerts(database, erased, clock.now(), batches))
   const shared = erased.shared === undefined ? 0 : await countShared(database, erased.shared)
   const kept = [
     changes > 0 &&

@@ -20,7 +20,7 @@ import type { Records } from './records.js'
 
 /** Creates what all limits of the app have in common. */
 export function createChecks(components: HookComponents): CommonDependencies {
-  const { app, settings, addresses, limiter, permits, responses, units } = components
+  const { app, settings, addresses, limiter, permits, responses, units, notices } = components
   const { check, checkLeased } = createTimedChecks(components)
   return {
     // Whole milliseconds, whatever the host's clock returns.
@@ -41,6 +41,7 @@ export function createChecks(components: HookComponents): CommonDependencies {
       units.hold(checked)
     },
     holdUnits: (checked) => units.hold(checked),
+    noteUse: (checked) => notices.noteChecked(checked),
     noteRefusal: createRefusalNotice(settings.onRefused, app.log),
     refuse,
     failed: (error) => app.log.error({ err: error }, 'Rate limit check failed: the request goes on without it'),

@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import type { ChargedUnits } from '../../http/charged-units.js'
 import type { RequestAddresses } from '../../http/client-address.js'
 import type { CodeCounters } from '../../http/code-counters.js'
+import type { Notices } from '../../http/notices.js'
 import type { RefusalBans } from '../../http/refusal-bans.js'
 import type { CountedResponses, HeldPermits } from '../../http/request-end.js'
 import type { RouterOptions } from '../../http/request-path.js'
@@ -22,6 +23,7 @@ export interface HookComponents {
   readonly responses: CountedResponses
   readonly permits: HeldPermits
   readonly units: ChargedUnits
+  readonly notices: Notices
   readonly current: CurrentSnapshot
   readonly events: EventLog
   readonly counters: CodeCounters

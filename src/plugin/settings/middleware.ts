@@ -26,6 +26,7 @@ import type { Store } from '../../limiter/stores/store.js'
 import { contradictionsInUnit, findCountsProblem } from '../../rules/contradictions.js'
 import { COUNTS, type CountedStatuses } from '../../rules/counted-statuses.js'
 import { validateAlgorithm } from '../../rules/field-values.js'
+import { findNoticeProblem, NOTICE_AT } from '../../rules/notice-at.js'
 import type { MiddlewareOptions } from './options.js'
 
 const MIN_LEASE_MS = 100
@@ -89,6 +90,12 @@ export const MIDDLEWARE = {
     default: 0,
     parse: (reserve, called) => (typeof reserve === 'number' ? validateReserve(called, reserve) : reserve),
   },
+  noticeAt: {
+    ...VALIDATORS.text,
+    allowed: 'percentages such as 80,100',
+    default: NOTICE_AT.default,
+    parse: (noticeAt, called) => explain(called, noticeAt, () => NOTICE_AT.parse(noticeAt)),
+  },
   block: { ...FLAG, default: true },
   ceiling: {
     ...VALIDATORS.text,
@@ -124,6 +131,7 @@ export function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: M
   }
   for (const rate of [defaultRate, ...Object.values(rateLimits)]) validateUnit(called, { ...middleware, rate, cost: 1 })
   validateCounts(called('counts'), merged.counts, algorithm, middleware.counts)
+  validateNotices(called('noticeAt'), merged.noticeAt, algorithm, middleware.noticeAt)
   if (leaseMs !== undefined) requireSettle(backend, called('lease'), merged.lease, 'leave lease out')
   if (algorithm === 'concurrency') requireSettle(backend, called('algorithm'), algorithm)
   const lists = { allow: allowList, deny: denyList }
@@ -156,6 +164,17 @@ export function validateCounts(
   counts: CountedStatuses | null,
 ): void {
   const problem = findCountsProblem(algorithm, counts)
+  if (problem !== undefined) throw new InvalidSettingError(`Setting "${called}" is ${shown(value)}: ${problem}`)
+}
+
+/** @throws InvalidSettingError for a limit that cannot have notices */
+export function validateNotices(
+  called: string,
+  value: unknown,
+  algorithm: Algorithm,
+  noticeAt: readonly number[] | null,
+): void {
+  const problem = findNoticeProblem(algorithm, noticeAt)
   if (problem !== undefined) throw new InvalidSettingError(`Setting "${called}" is ${shown(value)}: ${problem}`)
 }
 

@@ -4,6 +4,7 @@ import type { Clock } from '../../ground/time/clock.js'
 import type { Reserve } from '../../http/cost.js'
 import type { HeaderVariant } from '../../http/headers.js'
 import type { KeyFunction } from '../../http/kind-client.js'
+import type { NoticeFunction } from '../../http/notices.js'
 import type { RefusalFunction, SkipFunction } from '../../http/on-request.js'
 import type { RateFunction } from '../../http/policy-limits.js'
 import type { UserFunction } from '../../http/request-user.js'
@@ -41,6 +42,11 @@ export interface MiddlewareOptions {
    * returns it; may be async. 0 by default: a request passes while anything is left.
    */
   reserve?: Reserve | undefined
+  /**
+   * One to three whole percentages, 1 to 100, rising, such as `80,100`; none by default. When a client has first used so
+   * much of a window, `onNotice` is called, and one message goes through the channels of alerts.
+   */
+  noticeAt?: string | undefined
   /** `false` counts without refusing; `true` by default. */
   block?: boolean | undefined
   /**
@@ -104,6 +110,11 @@ export interface RateLimitOptions extends AlertSettingOptions, PrivacySettingOpt
    * sent: `(request, { policy, rule, client, key }) => …`. It is not waited for; a failure is logged once.
    */
   onRefused?: RefusalFunction | undefined
+  /**
+   * Receives each client that has used a share of a window of a limit with `noticeAt`, once over all processes:
+   * `(client, { policy, unit, rate, window, count }, share) => …`. It is not waited for; a failure is logged once.
+   */
+  onNotice?: NoticeFunction | undefined
   /** `preHandler` is for hosts whose users are known only then: earlier 400s and 401s escape the limit. */
   hook?: 'onRequest' | 'preHandler' | undefined
   /** `legacy` (the default): X-RateLimit headers; `draft`: RateLimit and RateLimit-Policy; `both`, or `none`. */

@@ -117,6 +117,7 @@ export const OWN_SETTINGS = {
   user: { ...VALIDATORS.callback, allowed: 'a function of the request' },
   skip: { ...VALIDATORS.callback, allowed: 'a function of the request that answers true or false' },
   onRefused: { ...VALIDATORS.callback, allowed: 'a function of a request and its decision' },
+  onNotice: { ...VALIDATORS.callback, allowed: 'a function of a client, a limit and a share' },
   hook: { ...VALIDATORS.hook, default: 'onRequest' },
   headers: { ...VALIDATORS.headerVariant, default: 'legacy' },
   // 500 ms: longer than a busy database takes, shorter than a client waits.

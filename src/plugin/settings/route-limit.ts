@@ -11,7 +11,14 @@ import {
 import { validateCost, validateCostUnder } from '../../http/cost.js'
 import type { RouteLimitOptions } from '../../http/routes/route-limit.js'
 import { validateLimitName } from '../../rules/field-values.js'
-import { MIDDLEWARE, validateCounts, validateRate, validateUnit, validateWindows } from './middleware.js'
+import {
+  MIDDLEWARE,
+  validateCounts,
+  validateNotices,
+  validateRate,
+  validateUnit,
+  validateWindows,
+} from './middleware.js'
 
 export const ROUTE_LIMIT = {
   rate: {
@@ -24,6 +31,7 @@ export const ROUTE_LIMIT = {
   counts: MIDDLEWARE.counts,
   unit: MIDDLEWARE.unit,
   reserve: MIDDLEWARE.reserve,
+  noticeAt: MIDDLEWARE.noticeAt,
   block: MIDDLEWARE.block,
   cost: {
     ...VALIDATORS.numberOrCallback,
@@ -57,6 +65,7 @@ export function resolveRouteLimit(options: RouteLimitOptions, setting = 'limit')
   const limit = parseSettings(ROUTE_LIMIT, options, called)
   validateWindows(called('rate'), options.rate, limit.algorithm)
   validateCounts(called('counts'), options.counts, limit.algorithm, limit.counts)
+  validateNotices(called('noticeAt'), options.noticeAt, limit.algorithm, limit.noticeAt)
   validateUnit(called, { ...limit, rate: options.rate })
   if (typeof options.rate === 'string' && typeof limit.cost === 'number') {
     validateCostUnder(called('cost'), limit.cost, called('rate'), options.rate)

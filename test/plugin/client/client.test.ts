@@ -90,6 +90,7 @@ forEachDatabase((provider, open) => {
           cost: 1,
           unit: 'requests',
           reserve: 0,
+          noticeAt: '',
           block: true,
           refusalStatus: 429,
           refusalMessage: '',

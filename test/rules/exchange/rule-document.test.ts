@@ -50,6 +50,7 @@ describe('the document of an export', () => {
         cost: 1,
         unit: 'requests',
         reserve: 0,
+        noticeAt: '',
         block: true,
         refusalStatus: 429,
         refusalMessage: '',

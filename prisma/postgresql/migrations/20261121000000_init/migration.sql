@@ -61,6 +61,7 @@ CREATE TABLE "rate_limit_rule" (
     "refusal_message" VARCHAR(500) NOT NULL DEFAULT '',
     "refusal_status" INTEGER NOT NULL DEFAULT 429,
     "reserve" INTEGER NOT NULL DEFAULT 0,
+    "notice_at" VARCHAR(20) NOT NULL DEFAULT '',
     "starts_at" TIMESTAMPTZ(3),
     "unit" VARCHAR(30) NOT NULL DEFAULT 'requests',
 
@@ -566,6 +567,7 @@ CREATE FUNCTION "rate_limit_rule_json"(entry JSONB) RETURNS TEXT LANGUAGE sql ST
         'cost', entry -> 'cost',
         'unit', entry -> 'unit',
         'reserve', entry -> 'reserve',
+        'noticeAt', entry -> 'notice_at',
         'block', entry -> 'block',
         'refusalStatus', entry -> 'refusal_status',
         'refusalMessage', entry -> 'refusal_message',
@@ -905,6 +907,17 @@ CREATE TABLE "rate_limit_alert" (
 );
 
 -- CreateTable
+CREATE TABLE "rate_limit_notice" (
+    "id" VARCHAR(64) NOT NULL,
+    "client" VARCHAR(255) NOT NULL,
+    "notice" TEXT NOT NULL,
+    "noticed_at" TIMESTAMPTZ(3) NOT NULL,
+    "expires_at" TIMESTAMPTZ(3) NOT NULL,
+
+    CONSTRAINT "rate_limit_notice_pkey" PRIMARY KEY ("id")
+);
+
+-- CreateTable
 CREATE TABLE "rate_limit_alert_run" (
     "channel" VARCHAR(80) NOT NULL,
     "kind" VARCHAR(20) NOT NULL,
@@ -931,3 +944,9 @@ CREATE TABLE "rate_limit_job" (
 
 -- CreateIndex
 CREATE INDEX "rate_limit_alert_expires_at_idx" ON "rate_limit_alert"("expires_at");
+
+-- CreateIndex
+CREATE INDEX "rate_limit_notice_noticed_at_idx" ON "rate_limit_notice"("noticed_at");
+
+-- CreateIndex
+CREATE INDEX "rate_limit_notice_expires_at_idx" ON "rate_limit_notice"("expires_at");

@@ -54,6 +54,7 @@ CREATE TABLE "rate_limit_rule" (
     "condition" TEXT NOT NULL DEFAULT '',
     "group_name" TEXT NOT NULL DEFAULT '',
     "reserve" INTEGER NOT NULL DEFAULT 0,
+    "notice_at" TEXT NOT NULL DEFAULT '',
     "unit" TEXT NOT NULL DEFAULT 'requests'
 );
 
@@ -278,6 +279,7 @@ BEGIN
             'cost', NEW."cost",
             'unit', NEW."unit",
             'reserve', NEW."reserve",
+            'noticeAt', NEW."notice_at",
             'block', json(CASE WHEN NEW."block" THEN 'true' ELSE 'false' END),
             'refusalStatus', NEW."refusal_status",
             'refusalMessage', NEW."refusal_message",
@@ -305,6 +307,7 @@ WHEN OLD."name" IS NOT NEW."name"
     OR OLD."cost" IS NOT NEW."cost"
     OR OLD."unit" IS NOT NEW."unit"
     OR OLD."reserve" IS NOT NEW."reserve"
+    OR OLD."notice_at" IS NOT NEW."notice_at"
     OR OLD."block" IS NOT NEW."block"
     OR OLD."refusal_status" IS NOT NEW."refusal_status"
     OR OLD."refusal_message" IS NOT NEW."refusal_message"
@@ -335,6 +338,7 @@ BEGIN
             'cost', OLD."cost",
             'unit', OLD."unit",
             'reserve', OLD."reserve",
+            'noticeAt', OLD."notice_at",
             'block', json(CASE WHEN OLD."block" THEN 'true' ELSE 'false' END),
             'refusalStatus', OLD."refusal_status",
             'refusalMessage', OLD."refusal_message",
@@ -359,6 +363,7 @@ BEGIN
             'cost', NEW."cost",
             'unit', NEW."unit",
             'reserve', NEW."reserve",
+            'noticeAt', NEW."notice_at",
             'block', json(CASE WHEN NEW."block" THEN 'true' ELSE 'false' END),
             'refusalStatus', NEW."refusal_status",
             'refusalMessage', NEW."refusal_message",
@@ -394,6 +399,7 @@ BEGIN
             'cost', OLD."cost",
             'unit', OLD."unit",
             'reserve', OLD."reserve",
+            'noticeAt', OLD."notice_at",
             'block', json(CASE WHEN OLD."block" THEN 'true' ELSE 'false' END),
             'refusalStatus', OLD."refusal_status",
             'refusalMessage', OLD."refusal_message",
@@ -733,6 +739,15 @@ CREATE TABLE "rate_limit_alert" (
 );
 
 -- CreateTable
+CREATE TABLE "rate_limit_notice" (
+    "id" TEXT NOT NULL PRIMARY KEY,
+    "client" TEXT NOT NULL,
+    "notice" TEXT NOT NULL,
+    "noticed_at" DATETIME NOT NULL,
+    "expires_at" DATETIME NOT NULL
+);
+
+-- CreateTable
 CREATE TABLE "rate_limit_alert_run" (
     "channel" TEXT NOT NULL,
     "kind" TEXT NOT NULL,
@@ -757,3 +772,9 @@ CREATE TABLE "rate_limit_job" (
 
 -- CreateIndex
 CREATE INDEX "rate_limit_alert_expires_at_idx" ON "rate_limit_alert"("expires_at");
+
+-- CreateIndex
+CREATE INDEX "rate_limit_notice_noticed_at_idx" ON "rate_limit_notice"("noticed_at");
+
+-- CreateIndex
+CREATE INDEX "rate_limit_notice_expires_at_idx" ON "rate_limit_notice"("expires_at");

@@ -98,6 +98,7 @@ function isFailing(runs: readonly LastRun[]): boolean {
 
 const KINDS: Readonly<Record<AlertKind, readonly [title: string, one: string, many: string]>> = {
   incidents: ['Incidents', 'incident', 'incidents'],
+  notices: ['Notices', 'notice', 'notices'],
   offenders: ['Keys over the threshold', 'key', 'keys'],
   test: ['Test message', '', ''],
 }
