@@ -348,12 +348,12 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     summary: 'Create an API token',
     about: [
       'Prints a token once: the database has only its SHA-256. Its name is the actor of what it changes in the history.',
-      'A viewer reads; an operator also writes overrides, resets counters, and enables and disables rules; an admin may do everything.',
+      'A viewer reads; an operator also writes overrides, resets counters, and enables and disables rules; an admin may do everything. A checker asks for decisions about requests, and does nothing else.',
     ],
     example: 'ratelimit token create --name ci --role operator --for 90d',
   })
     .requiredOption('--name <name>', 'name of the token, once')
-    .requiredOption('--role <role>', 'viewer, operator or admin')
+    .requiredOption('--role <role>', 'viewer, operator, admin or checker')
     .option('--for <time>', 'how long it is valid: 12h, 90d; at most 366d (default: without end)')
     .action((options, command) =>
       perform(

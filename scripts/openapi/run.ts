@@ -1,5 +1,6 @@
 /**
- * Works on the OpenAPI document of the API: `lint` checks it, and `types` generates the types of the client in the tests.
+ * Works on the OpenAPI documents of the API and of checks: `lint` checks them, and `types` generates the types of the
+ * clients in the tests.
  * The generator needs an older TypeScript than this package, so that npx runs it in a folder of its own.
  */
 import { execFileSync } from 'node:child_process'
@@ -9,20 +10,22 @@ import { join } from 'node:path'
 import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 import { documentHash, openApiDocument } from './document.js'
 
-const TYPES = join(PACKAGE_ROOT, 'test', 'support', 'api-types.ts')
 const LINT = ['redocly', 'lint', '--extends', 'recommended-strict']
 const GENERATE = ['--yes', '--package', 'typescript@5.9', '--package', 'openapi-typescript@7.13', 'openapi-typescript']
 
 const folder = await mkdtemp(join(tmpdir(), 'ratelimit-openapi-'))
 try {
-  const document = await openApiDocument()
-  const file = join(folder, 'openapi.json')
-  await writeFile(file, JSON.stringify(document))
-  if (process.argv[2] === 'types') {
-    npx([...GENERATE, file, '--output', TYPES], folder)
-    await writeFile(TYPES, `// ${documentHash(document)}\n${await readFile(TYPES, 'utf8')}`)
-  } else {
-    npx(['--no', '--', ...LINT, file], PACKAGE_ROOT)
+  for (const of of ['api', 'check'] as const) {
+    const document = await openApiDocument(of)
+    const file = join(folder, `${of}.json`)
+    await writeFile(file, JSON.stringify(document))
+    if (process.argv[2] === 'types') {
+      const types = join(PACKAGE_ROOT, 'test', 'support', `${of}-types.ts`)
+      npx([...GENERATE, file, '--output', types], folder)
+      await writeFile(types, `// ${documentHash(document)}\n${await readFile(types, 'utf8')}`)
+    } else {
+      npx(['--no', '--', ...LINT, file], PACKAGE_ROOT)
+    }
   }
 } finally {
   await rm(folder, { recursive: true, force: true })

@@ -4,7 +4,7 @@ import { code, page, prose, table } from './markdown.js'
 /** The parts of a JSON Schema that are shown. */
 interface Schema {
   readonly $ref?: string
-  readonly type?: string
+  readonly type?: string | readonly string[]
   readonly format?: string
   readonly enum?: readonly unknown[]
   readonly anyOf?: readonly Schema[]
@@ -56,7 +56,9 @@ function typeText(schema: Schema): string {
   if (schema.anyOf !== undefined) return schema.anyOf.map(typeText).join(' or ')
   if (schema.enum !== undefined) return schema.enum.map((value) => code(JSON.stringify(value))).join(', ')
   if (schema.type === 'array') return `list of ${schema.items === undefined ? 'any' : typeText(schema.items)}`
-  return [schema.format ?? schema.type ?? 'any', rangeText(schema)].filter((part) => part !== '').join(', ')
+  return [schema.format ?? [schema.type ?? 'any'].flat().join(' or '), rangeText(schema)]
+    .filter((part) => part !== '')
+    .join(', ')
 }
 
 function rangeText({ type, minimum, maximum, minLength, maxLength }: Schema): string {
@@ -129,14 +131,23 @@ function describe(method: string, path: string, operation: Operation): string[] 
 
 /** Describes every operation of the API. */
 export async function apiPage(): Promise<string> {
+  return documentPage('API', await openApiDocument('api'), '`apiPlugin`')
+}
+
+/** Describes checks over HTTP. */
+export async function checksPage(): Promise<string> {
+  return documentPage('Checks', await openApiDocument('check'), '`checkPlugin`')
+}
+
+function documentPage(title: string, document: object, plugin: string): string {
   // The check `npm run lint:openapi` proves that the document is one of OpenAPI.
-  const { info, tags, paths, components } = (await openApiDocument()) as Document
+  const { info, tags, paths, components } = document as Document
   const operations = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]) => ({ method, path, operation })),
   )
-  return page('API', 'the OpenAPI document', [
+  return page(title, 'the OpenAPI document', [
     prose(info.description),
-    'Paths are relative to the mount of `apiPlugin`. The OpenAPI document is at `openapi.json` below it.',
+    `Paths are relative to the mount of ${plugin}. The OpenAPI document is at \`openapi.json\` below it.`,
     ...tags.flatMap(({ name, description }) => [
       `## ${name}`,
       prose(description),

@@ -5,7 +5,7 @@
 import { mkdir, readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
-import { apiPage } from './api-page.js'
+import { apiPage, checksPage } from './api-page.js'
 import { commandsPage } from './commands-page.js'
 import { metricsPage } from './metrics-page.js'
 import { settingsPage } from './settings-page.js'
@@ -17,6 +17,7 @@ const pages = {
   'settings.md': settingsPage(),
   'commands.md': commandsPage(),
   'api.md': await apiPage(),
+  'checks.md': await checksPage(),
   'metrics.md': metricsPage(),
   'tables.md': tablesPage(),
 }

@@ -15,8 +15,8 @@ export interface ApiDocument {
  *
  * @param document every answer must be as it says
  */
-export function createApiClient(baseUrl: string, token: string, document: ApiDocument) {
-  const client = createClient<paths>({ baseUrl, headers: { authorization: `Bearer ${token}` } })
+export function createApiClient<Paths extends object = paths>(baseUrl: string, token: string, document: ApiDocument) {
+  const client = createClient<Paths>({ baseUrl, headers: { authorization: `Bearer ${token}` } })
   client.use({
     async onResponse({ schemaPath, request, response }) {
       const answer = response.clone()

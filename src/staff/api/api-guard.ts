@@ -1,8 +1,9 @@
 /** The guard of the API: the bearer of a token may use it, or whom the host's `authorize` knows. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Internals } from '../../plugin/internals.js'
+import { CHECKER } from '../shell/roles.js'
 import { createCrossSiteGuard } from '../shell/same-site.js'
-import { fromDatabase } from '../shell/staff-errors.js'
+import { ActionDeniedError, fromDatabase } from '../shell/staff-errors.js'
 import type { FindMember, Guard } from '../shell/staff-guard.js'
 import { countFailedToken, countRefusal } from '../shell/staff-limits.js'
 import { noteMember, type StaffMember } from '../shell/staff-member.js'
@@ -28,31 +29,47 @@ export function createApiGuard(internals: Internals, { tokens, authorize }: ApiG
   const refuseCrossSite = createCrossSiteGuard(internals)
 
   return async function apiGuard(request: FastifyRequest, reply: FastifyReply): Promise<void> {
-    const [, bearer = ''] = BEARER.exec(request.headers.authorization ?? '') ?? []
+    const bearer = bearerOf(request)
     if (tokens !== undefined && looksLikeToken(bearer)) {
       const token = await fromDatabase(tokens.find(bearer, internals.clock.now()))
-      if (token === undefined) return refuseToken(request, reply)
-      noteMember(request, { actor: token.name, role: token.role })
+      if (token === undefined) return refuseToken(internals, request, reply)
+      const { name: actor, role } = token
+      if (role === CHECKER) throw new ActionDeniedError('The role checker may only check requests: this needs another.')
+      noteMember(request, { actor, role })
       return
     }
     const member = await authorize?.(request)
-    if (member === undefined) return refuseStranger(request, reply, bearer)
+    if (member === undefined) return refuseStranger(internals, request, reply)
     // A browser may send for a page of another site by what the host knows it.
     if (!SAFE.includes(request.method)) await refuseCrossSite(request, reply)
     noteMember(request, named(member))
   }
+}
 
-  async function refuseToken(request: FastifyRequest, reply: FastifyReply): Promise<never> {
-    await countFailedToken(internals, request, reply)
-    reply.header('www-authenticate', 'Bearer error="invalid_token"')
-    throw new UnauthorizedError('The token is unknown, revoked or expired: create one with "ratelimit token create".')
-  }
+/** Returns the bearer token of a request; empty without one. */
+export function bearerOf({ headers }: FastifyRequest): string {
+  const [, bearer = ''] = BEARER.exec(headers.authorization ?? '') ?? []
+  return bearer
+}
 
-  async function refuseStranger(request: FastifyRequest, reply: FastifyReply, bearer: string): Promise<never> {
-    await (bearer === '' ? countRefusal(internals, request, reply) : countFailedToken(internals, request, reply))
-    reply.header('www-authenticate', 'Bearer')
-    throw new UnauthorizedError('The request has no role: send a token, as Authorization: Bearer fsr_….')
-  }
+/** Refuses a request whose token opens nothing. */
+export async function refuseToken(internals: Internals, request: FastifyRequest, reply: FastifyReply): Promise<never> {
+  await countFailedToken(internals, request, reply)
+  reply.header('www-authenticate', 'Bearer error="invalid_token"')
+  throw new UnauthorizedError('The token is unknown, revoked or expired: create one with "ratelimit token create".')
+}
+
+/** Refuses a request that nobody knows. */
+export async function refuseStranger(
+  internals: Internals,
+  request: FastifyRequest,
+  reply: FastifyReply,
+): Promise<never> {
+  await (bearerOf(request) === ''
+    ? countRefusal(internals, request, reply)
+    : countFailedToken(internals, request, reply))
+  reply.header('www-authenticate', 'Bearer')
+  throw new UnauthorizedError('The request has no role: send a token, as Authorization: Bearer fsr_….')
 }
 
 function named({ actor, role }: StaffMember): StaffMember {

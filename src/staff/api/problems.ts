@@ -79,16 +79,21 @@ export async function answerWithProblem(
 ) {
   const status = statusOf(error)
   if (status >= 500) logFailure(error, request, log, 'The API of the rate limiter failed')
-  const fields = wrongFields(error)
   reply.code(status).type('application/problem+json; charset=utf-8')
-  return JSON.stringify({
+  return JSON.stringify(toProblem(error, status))
+}
+
+/** Returns the problem document of an error. */
+export function toProblem(error: FastifyError, status = statusOf(error)): object {
+  const fields = wrongFields(error)
+  return {
     type: 'about:blank',
     title: STATUS_CODES[status] ?? 'Error',
     status,
     detail: detailOf(error, status),
     code: errorCode(error) ?? 'FST_RATE_LIMIT_FAILED',
     ...(fields.length > 0 && { errors: fields.slice(0, MAX_FIELDS) }),
-  })
+  }
 }
 
 /** The complaint of a function about one of its options, which has the name of a field of the body. */
@@ -99,14 +104,19 @@ export async function asInput<T>(work: () => Promise<T>, part: InputPart = 'body
   try {
     return await work()
   } catch (error) {
-    if (error instanceof RuleValidationError && field !== '') {
-      const errors = Object.entries(error.errors).map(([name, detail]) => [`${field}.${name}`, detail])
-      throw new InvalidInputError(toWrongFields(part, Object.fromEntries(errors)))
-    }
-    if (!(error instanceof InvalidSettingError)) throw error
-    const [, option = field, detail = error.message] = part === 'body' ? (OPTION.exec(error.message) ?? []) : []
-    throw new InvalidInputError(toWrongFields(part, { [option]: detail }))
+    throw asInputError(error, part, field)
   }
+}
+
+/** Returns a complaint of the plugin's about an option as one about a field; any other error as it is. */
+export function asInputError(error: unknown, part: InputPart = 'body', field = ''): unknown {
+  if (error instanceof RuleValidationError && field !== '') {
+    const errors = Object.entries(error.errors).map(([name, detail]) => [`${field}.${name}`, detail])
+    return new InvalidInputError(toWrongFields(part, Object.fromEntries(errors)))
+  }
+  if (!(error instanceof InvalidSettingError)) return error
+  const [, option = field, detail = error.message] = part === 'body' ? (OPTION.exec(error.message) ?? []) : []
+  return new InvalidInputError(toWrongFields(part, { [option]: detail }))
 }
 
 function toWrongFields(part: InputPart, errors: FieldErrors): WrongField[] {

@@ -4,13 +4,13 @@ import { asText } from '../../ground/storable.js'
 import { latestStartMs, MINUTE_MS } from '../../ground/time/clock.js'
 import type { Field } from '../../rules/description.js'
 import { DURATION } from '../../rules/field-values.js'
-import { STAFF_ROLES, type StaffRole, toRole } from '../shell/roles.js'
+import { TOKEN_ROLES, type TokenRole, toTokenRole } from '../shell/roles.js'
 import { createToken, hashToken, isWellFormed } from './token-text.js'
 
 /** An API token, without its text, which is stored nowhere. */
 export interface ApiToken {
   readonly name: string
-  readonly role: StaffRole
+  readonly role: TokenRole
 }
 
 /** A row of the table. */
@@ -44,16 +44,17 @@ function parseTokenName(value: unknown): string {
   )
 }
 
-function parseTokenRole(value: unknown): StaffRole {
-  const role = toRole(value)
+function parseTokenRole(value: unknown): TokenRole {
+  const role = toTokenRole(value)
   if (role !== undefined) return role
-  throw new Error(`${JSON.stringify(value)} is not a valid role: give ${STAFF_ROLES.join(', ')}`)
+  throw new Error(`${JSON.stringify(value)} is not a valid role: give ${TOKEN_ROLES.join(', ')}`)
 }
 
-const ROLE_LABELS: Readonly<Record<StaffRole, string>> = {
+const ROLE_LABELS: Readonly<Record<TokenRole, string>> = {
   viewer: 'viewer: may read',
   operator: 'operator: may also write overrides, reset counters, and enable and disable rules',
   admin: 'admin: may do everything',
+  checker: 'checker: may ask for decisions about requests, and nothing else',
 }
 
 /** The fields of a new token. */
@@ -72,7 +73,7 @@ export const TOKEN_FIELDS = {
     panel: {
       title: 'Role',
       input: 'select',
-      options: STAFF_ROLES.map((role) => ({ value: role, label: ROLE_LABELS[role] })),
+      options: TOKEN_ROLES.map((role) => ({ value: role, label: ROLE_LABELS[role] })),
     },
   },
   for: {
@@ -143,7 +144,7 @@ export class Tokens {
     const [row] = await query<StoredToken>(`SELECT ${COLUMNS} FROM ${dialect.table(TABLE)} WHERE token_hash = $1`, [
       hashToken(text),
     ])
-    const role = toRole(row?.role)
+    const role = toTokenRole(row?.role)
     if (row === undefined || role === undefined) return undefined
     // Other programs can write anything into SQLite: what is no time has passed.
     if (row.expiresAt !== null && !(row.expiresAt > nowMs)) return undefined

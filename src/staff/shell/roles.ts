@@ -6,6 +6,13 @@ import { ActionDeniedError } from './staff-errors.js'
 export const STAFF_ROLES = ['viewer', 'operator', 'admin'] as const
 export type StaffRole = (typeof STAFF_ROLES)[number]
 
+/** The role of programs that check requests, which may do nothing else. */
+export const CHECKER = 'checker'
+
+/** The roles of tokens. */
+export const TOKEN_ROLES = [...STAFF_ROLES, CHECKER] as const
+export type TokenRole = (typeof TOKEN_ROLES)[number]
+
 interface DescribedRight {
   /** The lowest role that has it. */
   readonly from: StaffRole
@@ -35,6 +42,11 @@ export type Right = keyof typeof RIGHTS
 /** Returns the role of a text; undefined for another text. */
 export function toRole(value: unknown): StaffRole | undefined {
   return STAFF_ROLES.find((role) => role === value)
+}
+
+/** Returns the role of a token's text; undefined for another text. */
+export function toTokenRole(value: unknown): TokenRole | undefined {
+  return TOKEN_ROLES.find((role) => role === value)
 }
 
 /** Returns the rights of a role. */

@@ -1,5 +1,5 @@
 import type { StoredToken } from '../../api/token-table.js'
-import { toRole } from '../../shell/roles.js'
+import { toTokenRole } from '../../shell/roles.js'
 import { formatTime, toMoment, visible } from '../format.js'
 
 /** A token that was just created. */
@@ -21,7 +21,7 @@ export function tokensContext(tokens: readonly StoredToken[], nowMs: number) {
 function tokenRow({ name, role, createdAt, expiresAt, lastUsedAt }: StoredToken, nowMs: number) {
   // The guard of the API decides the same: what is no time has passed, and another text than a role opens nothing.
   const isExpired = expiresAt !== null && !(expiresAt > nowMs)
-  const isRole = toRole(role) !== undefined
+  const isRole = toTokenRole(role) !== undefined
   return {
     name: visible(name),
     /** The name as the form sends it. */

@@ -1,0 +1,71 @@
+import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
+import fp from 'fastify-plugin'
+import { InvalidSettingError } from '../../ground/errors.js'
+import { internalsFor } from '../../plugin/internals.js'
+import type { AuthorizeCheck } from './check-guard.js'
+
+export interface CheckOptions {
+  /** Whether tokens of the role `checker` open it, as `ratelimit token create --role checker` makes them: `true` unless given. */
+  readonly tokens?: boolean | undefined
+  /**
+   * Returns `'checker'` for requests that may check without a token, such as those of proxies in a network of their own;
+   * any other answer is a no, and so is a throw. Whom it lets in says whose address a request has.
+   */
+  readonly authorize?: AuthorizeCheck | undefined
+}
+
+const KNOWN = ['tokens', 'authorize', 'prefix', 'logLevel', 'logSerializers']
+
+/**
+ * Registers checks over HTTP below its prefix, for programs in any language and for proxies: `POST {prefix}` takes a
+ * request, or up to 100, and answers what `consume()` answers; `{prefix}/forward` answers what proxies ask, 204 or the
+ * refusal. No rule limits these addresses.
+ *
+ * @throws InvalidSettingError for an invalid or unknown option, without a prefix, and where the limit without a rule counts
+ * what ends elsewhere
+ */
+export const checkPlugin: FastifyPluginAsync<CheckOptions> = fp(registerWithChecks, {
+  name: 'fastify-smart-ratelimit/check',
+  fastify: '5.x',
+  dependencies: ['fastify-smart-ratelimit'],
+  encapsulate: true,
+})
+
+async function registerWithChecks(app: FastifyInstance, options: CheckOptions): Promise<void> {
+  const { tokens: takesTokens = true, authorize } = options
+  validateCheckOptions(options, app.prefix)
+  const internals = internalsFor(app)
+  if (!takesTokens && authorize === undefined) {
+    app.log.warn('checkPlugin accepts no tokens and has no "authorize": it refuses every request')
+  }
+  // Loaded only by apps with checks.
+  const [{ registerChecks }, { Tokens }] = await Promise.all([
+    import('./register-checks.js'),
+    import('../api/token-table.js'),
+  ])
+  const tokens = takesTokens ? new Tokens(internals.database) : undefined
+  if (tokens !== undefined) {
+    internals.mounts.apis.push(app.prefix)
+    internals.closeWithPlugin('tokens of checks', () => tokens.close())
+  }
+  await registerChecks(app, internals, { tokens, authorize })
+}
+
+function validateCheckOptions(options: CheckOptions, prefix: string): void {
+  const unknown = Object.keys(options).find((name) => !KNOWN.includes(name))
+  if (unknown !== undefined) {
+    throw new InvalidSettingError(`Option "${unknown}" of checkPlugin does not exist: give one of ${KNOWN.join(', ')}`)
+  }
+  const { tokens, authorize } = options
+  if (tokens !== undefined && typeof tokens !== 'boolean') {
+    throw new InvalidSettingError(`Option "tokens" of checkPlugin is ${String(tokens)}: give true or false`)
+  }
+  if (authorize !== undefined && typeof authorize !== 'function') {
+    throw new InvalidSettingError(
+      'Option "authorize" of checkPlugin is not a function: give one that takes the request and returns "checker" or null',
+    )
+  }
+  if (prefix === '') {
+    throw new InvalidSettingError('checkPlugin has no prefix: register it with one, such as { prefix: "/check" }')
+  }
+}

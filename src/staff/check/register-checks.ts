@@ -1,0 +1,127 @@
+/** The routes of checks, which only an app with checks loads. */
+import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { Consumable, Consume, ConsumedRequest } from '../../http/consume.js'
+import { forbidStoring } from '../../http/discarded-headers.js'
+import type { Internals } from '../../plugin/internals.js'
+import {
+  answerWithProblem,
+  asInputError,
+  InvalidInputError,
+  MethodError,
+  NotFoundError,
+  toProblem,
+} from '../api/problems.js'
+import { hiddenSchema } from '../shell/staff-routes.js'
+import { type CheckGuardOptions, createCheckGuard } from './check-guard.js'
+import { checkDocument } from './open-api.js'
+import { readOriginalRequest } from './original-request.js'
+
+/** The most requests of a batch. */
+const MAX_BATCH = 100
+const BODY_LIMIT = 256 * 1024
+const FORWARD = '/forward'
+/** No rule applies to the routes: a refusal of theirs would refuse all that is behind the proxy. */
+const ROUTE = { config: { smartRateLimit: false }, bodyLimit: BODY_LIMIT, schema: hiddenSchema() } as const
+
+/** @param app a scope of the checks alone */
+export async function registerChecks(
+  app: FastifyInstance,
+  internals: Internals,
+  guard: CheckGuardOptions,
+): Promise<void> {
+  const consumer = await internals.consumer()
+  const parse = app.getDefaultJsonParser('error', 'error')
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'string' }, parse)
+  app.setErrorHandler<FastifyError>((error, request, reply) => answerWithProblem(internals.log, error, request, reply))
+  app.addHook('onRequest', setHeaders)
+  app.addHook('onRequest', createCheckGuard(internals, guard))
+
+  app.post('/', ROUTE, async ({ body }, reply) => {
+    reply.type('application/json; charset=utf-8')
+    return JSON.stringify(Array.isArray(body) ? await checkBatch(consumer, body) : await checkOne(consumer, body))
+  })
+  app.get('/openapi.json', ROUTE, async () => checkDocument(app.prefix))
+
+  const prefix = `${app.prefix}${FORWARD}`
+
+  async function forward(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
+    const behind = pathBehind(request, prefix)
+    const refusedStatus = behind.startsWith('/') ? undefined : readRefused(behind)
+    const original = readOriginalRequest(request, behind.startsWith('/') ? behind : '')
+    const { status, headers, body } = await checkOne(consumer, original)
+    return reply
+      .headers(headers)
+      .code(status === null ? 204 : (refusedStatus ?? status))
+      .send(body ?? undefined)
+  }
+
+  // It answers before a body is read: what proxies send of it says nothing.
+  const forwarding = { ...ROUTE, onRequest: forward, handler: async () => undefined }
+  for (const url of [FORWARD, `${FORWARD}/*`]) app.route({ ...forwarding, method: app.supportedMethods, url })
+  // Methods that the router does not know get here as well.
+  const notFound = { ...ROUTE, preHandler: [] }
+  app.setNotFoundHandler(notFound, async (request, reply) => {
+    const { url = '' } = request.raw
+    if (url.startsWith(prefix) && /^[/?]?$/.test(url.charAt(prefix.length))) return forward(request, reply)
+    if (pathBehind(request, app.prefix).length > 1) {
+      throw new NotFoundError(`There is no such address: checks are at ${app.prefix} and ${prefix}.`)
+    }
+    reply.header('allow', 'POST')
+    throw new MethodError('This address accepts POST.')
+  })
+}
+
+async function setHeaders(_request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  forbidStoring(reply)
+  reply.header('x-content-type-options', 'nosniff')
+}
+
+async function checkOne({ prepare, consumeAll }: Consume, body: unknown): Promise<ConsumedRequest> {
+  const [answer] = await consumeAll([asInput(() => prepare(body))])
+  if (answer === undefined) throw new RangeError('no answer to a check')
+  return answer
+}
+
+/** Answers in the order of a batch, with a problem in the place of what is no request. */
+async function checkBatch({ prepare, consumeAll }: Consume, batch: readonly unknown[]): Promise<object[]> {
+  if (batch.length > MAX_BATCH) {
+    const detail = `has ${batch.length} requests: send at most ${MAX_BATCH} at a time`
+    throw new InvalidInputError([{ in: 'body', field: '', detail }])
+  }
+  const problems: (object | undefined)[] = []
+  const prepared = batch.flatMap((options, index): Consumable[] => {
+    try {
+      return [asInput(() => prepare(options))]
+    } catch (error) {
+      if (!(error instanceof InvalidInputError)) throw error
+      problems[index] = toProblem(error)
+      return []
+    }
+  })
+  const answers = (await consumeAll(prepared)).values()
+  return batch.map((_options, index) => problems[index] ?? Object(answers.next().value))
+}
+
+function asInput(work: () => Consumable): Consumable {
+  try {
+    return work()
+  } catch (error) {
+    throw asInputError(error)
+  }
+}
+
+/** Returns what of the target is behind a prefix, as the proxy sent it; empty where it is spelled otherwise. */
+function pathBehind({ raw: { url = '' } }: FastifyRequest, prefix: string): string {
+  return url.startsWith(prefix) ? url.slice(prefix.length) : ''
+}
+
+/** @throws InvalidInputError for another parameter than `refused=403` */
+function readRefused(search: string): number | undefined {
+  const parameters = [...new URLSearchParams(search.slice(1))]
+  for (const [field, value] of parameters) {
+    if (field === 'refused' && value === '403') continue
+    throw new InvalidInputError([{ in: 'query', field, detail: 'is not understood: give refused=403, or nothing' }])
+  }
+  return parameters.length === 0 ? undefined : 403
+}

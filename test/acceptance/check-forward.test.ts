@@ -1,0 +1,224 @@
+/** What proxies ask: 204 or the refusal, about the request that they name in headers, or in their own request. */
+import assert from 'node:assert/strict'
+import { connect } from 'node:net'
+import { type TestContext, test } from 'node:test'
+import { CHECK, startWithChecks } from '../support/check-app.js'
+import { forEachDatabase } from '../support/databases.js'
+
+const IP = '203.0.113.7'
+const NGINX = { 'x-original-method': 'GET', 'x-original-uri': '/search?q=1', 'x-forwarded-for': IP }
+const TRAEFIK = {
+  'x-forwarded-method': 'GET',
+  'x-forwarded-uri': '/search?q=1',
+  'x-forwarded-host': 'shop.example:8443',
+  'x-forwarded-proto': 'https',
+  'x-forwarded-for': IP,
+}
+
+function start(t: TestContext, options: Parameters<typeof startWithChecks>[2] = {}) {
+  return startWithChecks(t, 'sqlite', options)
+}
+
+/** Returns the requests that were checked, as the log has them. */
+async function logged({ app, database }: Awaited<ReturnType<typeof start>>) {
+  await app.smartRateLimit.events.flush()
+  const events = await database.client.rateLimitEvent.findMany({ orderBy: { id: 'asc' } })
+  return events.map(({ method, path, client }) => `${method} ${path} ${client}`)
+}
+
+forEachDatabase((provider) => {
+  test('an allowed request is 204 with the headers, a refused one has status, headers and body of the hook', async (t) => {
+    const { app, forward, clock } = await startWithChecks(t, provider)
+    const { client, rules } = app.smartRateLimit
+    const refusal = { refusalStatus: 503, refusalMessage: 'Busy for {seconds} s' }
+    await client.rateLimitRule.create({
+      data: {
+        name: 'shop',
+        pathPattern: '^/search$',
+        rate: '1/m',
+        condition: "request.host == 'shop.example'",
+        ...refusal,
+      },
+    })
+    await rules.reload()
+    const first = await forward(TRAEFIK)
+    assert.deepEqual(
+      [first.status, first.text, first.headers['x-ratelimit-limit'], first.headers['x-ratelimit-remaining']],
+      [204, '', '1', '0'],
+    )
+    const { status, text, headers } = await forward(TRAEFIK)
+    assert.equal(status, 503)
+    const seconds = 60 - (Math.floor(clock.now() / 1000) % 60)
+    assert.deepEqual(JSON.parse(text), {
+      statusCode: 503,
+      code: 'FST_RATE_LIMIT_EXCEEDED',
+      error: 'Service Unavailable',
+      message: `Busy for ${seconds} s`,
+    })
+    assert.deepEqual(
+      [headers['retry-after'], headers['content-type'], headers['cache-control']],
+      [String(seconds), 'application/json; charset=utf-8', 'no-store'],
+    )
+    const head = await forward({ 'x-forwarded-for': IP, host: 'shop.example' }, '/search', 'HEAD')
+    assert.deepEqual([head.status, head.text], [503, ''])
+  })
+})
+
+test('the request is read from the headers of nginx, from those of Traefik and Caddy, or as Envoy sends it', async (t) => {
+  const started = await start(t)
+  const { forward } = started
+  assert.equal((await forward({ ...NGINX, 'x-original-method': 'POST' })).status, 204)
+  assert.equal((await forward({ ...TRAEFIK, 'x-forwarded-method': 'PUT', 'x-forwarded-uri': '/a%2Fb//c' })).status, 204)
+  for (const method of ['GET', 'HEAD', 'POST', 'PUT', 'DELETE', 'OPTIONS', 'PATCH', 'PROPFIND', 'PURGE']) {
+    assert.equal(
+      (await forward({ 'x-forwarded-for': IP }, `/p%20q/${'x'.repeat(400)}?refused=1&a=%zz`, method)).status,
+      204,
+      method,
+    )
+  }
+  assert.equal((await forward({ 'x-forwarded-for': IP }, '/')).status, 204)
+  assert.equal(
+    (await forward({ ...NGINX, 'x-forwarded-method': 'GET', 'x-forwarded-uri': '/search?q=1' })).status,
+    204,
+    'they agree',
+  )
+  const paths = await logged(started)
+  assert.deepEqual(paths.slice(0, 2), [`POST /search ip:${IP}`, `PUT /a%2Fb//c ip:${IP}`])
+  assert.deepEqual(new Set(paths.slice(2, 11).map((path) => path.split(' ')[0])).size, 9)
+  assert.ok(paths[2]?.startsWith('GET /p%20q/xxx'))
+  assert.deepEqual(paths.slice(11), [`GET / ip:${IP}`, `GET /search ip:${IP}`])
+})
+
+test('what is missing or contradictory is a 400 that names it, never a 2xx, and counts nothing', async (t) => {
+  const started = await start(t)
+  const without = (name: keyof typeof NGINX) =>
+    Object.fromEntries(Object.entries(NGINX).filter(([each]) => each !== name))
+  const wrong: [Parameters<typeof started.forward>, RegExp][] = [
+    [[{}], /^X-Original-Method is missing.*; X-Original-URI is missing.*; X-Forwarded-For is missing/],
+    [
+      [without('x-original-method')],
+      /^X-Original-Method is missing: the method of the request is in X-Original-Method or X-Forwarded-Method/,
+    ],
+    [[without('x-original-uri')], /^X-Original-URI is missing/],
+    [[without('x-forwarded-for')], /^X-Forwarded-For is missing: it has the address of the client/],
+    [[{ ...NGINX, 'x-original-uri': '' }], /^X-Original-URI is missing/],
+    [[{ ...NGINX, 'x-forwarded-for': '' }], /^X-Forwarded-For is missing/],
+    [[{ ...NGINX, 'x-forwarded-for': 'unknown' }], /^X-Forwarded-For has "unknown" in the place of the client/],
+    [[{ ...NGINX, 'x-forwarded-for': `${IP}, ` }], /^X-Forwarded-For has "" in the place of the client/],
+    [[{ ...NGINX, 'x-original-uri': 'search' }], /^X-Original-URI is "search"/],
+    [[{ ...NGINX, 'x-original-method': 'BREW' }], /^method is "BREW": give a method such as GET/],
+    [
+      [{ ...NGINX, 'x-forwarded-uri': '/other' }],
+      /^X-Forwarded-Uri contradicts: the request has two paths, X-Original-URI "\/search\?q=1", X-Forwarded-Uri "\/other"/,
+    ],
+    [[{ ...NGINX, 'x-forwarded-method': 'POST' }], /^X-Forwarded-Method contradicts/],
+    [[{ ...NGINX, 'x-original-uri': ['/search', '/open'] }], /^X-Original-URI contradicts/],
+    [[{ ...TRAEFIK, 'x-forwarded-host': ['a.example', 'b.example'] }], /^X-Forwarded-Host contradicts/],
+    [[NGINX, '/elsewhere'], /^the path behind the prefix contradicts/],
+    [[NGINX, '/'], /^the path behind the prefix contradicts/],
+    [[{ 'x-forwarded-for': IP, 'x-original-method': 'GET' }, '/p', 'POST'], /^the method contradicts/],
+    [[NGINX, '?refused=429'], /^refused is not understood: give refused=403, or nothing/],
+    [[NGINX, '?refuse=403'], /^refuse is not understood/],
+    [[NGINX, 'x'], /^There is no such address/],
+    [[NGINX, '%2Fp'], /^There is no such address|is not understood/],
+  ]
+  for (const [asked, detail] of wrong) {
+    const { status, text } = await started.forward(...asked)
+    assert.ok(status === 400 || status === 404, `${JSON.stringify(asked)} ${status}`)
+    assert.match(JSON.parse(text).detail, detail, JSON.stringify(asked))
+  }
+  assert.equal((await started.request(`${CHECK}/forward`, { headers: NGINX })).status, 401)
+  assert.deepEqual(await logged(started), [])
+})
+
+test('with refused=403 every refusal is a 403, for nginx; its headers stay', async (t) => {
+  const { forward } = await start(t, { plugin: { middleware: { defaultRate: '1/m' } } })
+  assert.equal((await forward(NGINX, '?refused=403')).status, 204)
+  const { status, headers, text } = await forward(NGINX, '?refused=403')
+  assert.deepEqual([status, JSON.parse(text).statusCode], [403, 429])
+  assert.ok(Number(headers['retry-after']) > 0)
+})
+
+test('the client is the right-most address of X-Forwarded-For that trustProxy does not trust', async (t) => {
+  for (const [trustProxy, forwarded, client] of [
+    [false, `198.51.100.1, ${IP}`, IP],
+    [false, `${IP}, 10.0.0.1`, '10.0.0.1'],
+    [['10.0.0.0/8'], `198.51.100.1, ${IP}, 10.0.0.1`, IP],
+    [['10.0.0.0/8'], `${IP}:51234,10.0.0.1,  10.0.0.2`, IP],
+    [['10.0.0.0/8'], '10.0.0.3, 10.0.0.2', '10.0.0.3'],
+    ['10.0.0.0/8', '[2001:db8::1]:443, 10.0.0.2', '2001:db8::/64'],
+    [true, `198.51.100.1, ${IP}`, '198.51.100.1'],
+    [(address: string) => address === IP, `198.51.100.1, ${IP}`, '198.51.100.1'],
+  ] as const) {
+    const started = await start(t, {
+      fastify: { trustProxy: typeof trustProxy === 'object' ? [...trustProxy] : trustProxy },
+    })
+    assert.equal((await started.forward({ ...NGINX, 'x-forwarded-for': forwarded })).status, 204)
+    assert.deepEqual(await logged(started), [`GET /search ip:${client}`], `${trustProxy} ${forwarded}`)
+  }
+})
+
+test('rules see the headers of the client, and neither the token nor what the proxy says', async (t) => {
+  const seen: object[] = []
+  const { forward } = await start(t, { plugin: { skip: (request) => seen.push(request.headers) === 0 } })
+  await forward({ ...NGINX, host: 'checks.internal', 'x-tenant': 'acme', cookie: 'a=b' })
+  await forward({ ...TRAEFIK, host: 'checks.internal' })
+  await forward({ 'x-forwarded-for': IP, host: 'shop.example' }, '/p')
+  assert.deepEqual(seen[0], { connection: 'keep-alive', 'x-tenant': 'acme', cookie: 'a=b' })
+  assert.deepEqual(
+    [Reflect.get(seen[1] ?? {}, 'host'), Reflect.get(seen[2] ?? {}, 'host')],
+    ['shop.example:8443', 'shop.example'],
+  )
+  assert.ok(seen.every((headers) => !('authorization' in headers)))
+})
+
+test('with authorize the header Authorization is that of the client', async (t) => {
+  const seen: unknown[] = []
+  const { request } = await start(t, {
+    check: { tokens: false, authorize: () => 'checker' },
+    plugin: { skip: ({ headers }) => seen.push(headers.authorization) === 0 },
+  })
+  await request(`${CHECK}/forward`, { headers: { ...NGINX, authorization: 'Bearer of-the-client' } })
+  assert.deepEqual(seen, ['Bearer of-the-client'])
+})
+
+test('a body that a proxy sends along is not read, whatever its type and length, and an upgrade is a request like others', async (t) => {
+  const { request, forward, bearer, port } = await start(t)
+  for (const headers of [{ 'content-type': 'text/plain' }, { 'content-type': 'application/json' }, {}]) {
+    const answer = await request(`${CHECK}/forward/upload`, {
+      method: 'POST',
+      headers: { ...bearer(), ...headers, 'x-forwarded-for': IP },
+      body: 'x'.repeat(2 ** 20),
+    })
+    assert.equal(answer.status, 204)
+  }
+  assert.equal(
+    (await forward({ ...NGINX, connection: 'upgrade', upgrade: 'websocket', 'sec-websocket-key': 'x' })).status,
+    204,
+  )
+  // A body that never comes.
+  const socket = connect(port, '127.0.0.1')
+  t.after(() => socket.destroy())
+  const { authorization } = bearer()
+  socket.write(
+    `POST ${CHECK}/forward/p HTTP/1.1\r\nHost: a\r\nAuthorization: ${authorization}\r\nX-Forwarded-For: ${IP}\r\nContent-Length: 9000000\r\nContent-Type: text/plain\r\n\r\nx`,
+  )
+  const [chunk] = await new Promise<Buffer[]>((resolve) =>
+    socket.once('data', (...received: Buffer[]) => resolve(received)),
+  )
+  assert.match(String(chunk), /^HTTP\/1\.1 204/)
+})
+
+test('no rule, list or ceiling of the requests limits who asks', async (t) => {
+  const { forward, app } = await start(t, {
+    plugin: { middleware: { defaultRate: '0/m', ceiling: '1/m', denyList: ['127.0.0.0/8'] } },
+  })
+  await app.smartRateLimit.client.rateLimitRule.create({ data: { name: 'all', pathPattern: '.', rate: '0/m' } })
+  await app.smartRateLimit.rules.reload()
+  for (const method of ['GET', 'PROPFIND']) {
+    const { status, text } = await forward({ 'x-forwarded-for': IP }, '/check', method)
+    assert.deepEqual([status, JSON.parse(text).code], [429, 'FST_RATE_LIMIT_EXCEEDED'])
+  }
+  const other = await forward({}, 'x', 'PROPFIND')
+  assert.equal(other.status, 404)
+})
