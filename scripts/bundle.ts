@@ -16,6 +16,7 @@ const ENTRIES = [
   'src/index.js',
   'src/dashboard.js',
   'src/api.js',
+  'src/limiter.js',
   'src/limiter/conformance/conformance.js',
   'src/database/prisma/generated-client.js',
   'src/database/sqlite-worker.js',
@@ -24,9 +25,14 @@ const ENTRIES = [
   'scripts/ratelimit.js',
 ]
 /** The types of the entry points. */
-const TYPES = ['src/index', 'src/dashboard', 'src/api', 'src/limiter/conformance/conformance', 'admin/index'].map(
-  (name) => `${name}.d.ts`,
-)
+const TYPES = [
+  'src/index',
+  'src/dashboard',
+  'src/api',
+  'src/limiter',
+  'src/limiter/conformance/conformance',
+  'admin/index',
+].map((name) => `${name}.d.ts`)
 const GENERATED = join(DIST, 'src', 'database', 'generated')
 /** Other packages, bundled and minified already. They stay as they are, and are imported by their name in package.json. */
 const BUNDLED = [join(DIST, 'src', 'generated'), join(GENERATED, 'prisma')]

@@ -58,3 +58,11 @@ test('the conformance suite of stores loads no app', () => {
   assert.deepEqual(packages, ['@fastify/error'])
   for (const module of modules) assert.match(module, /^src\/(?:limiter|ground)\//)
 })
+
+test('the limiter loads no app, and the stores that it uses with its first use', () => {
+  const { modules, packages } = loadedBy('src/limiter.ts')
+  assert.deepEqual(packages, ['@fastify/error', 'ipaddr.js'])
+  for (const module of modules.slice(1)) assert.match(module, /^src\/(?:limiter|clients|database|generated|ground)\//)
+  assert.ok(!modules.some((module) => /stores\/(?:sql|redis)\/|sqlite|postgresql/.test(module)), modules.join(' '))
+  assert.ok(modules.length < 70, `${modules.length} modules`)
+})

@@ -3,6 +3,8 @@ import { join } from 'node:path'
 import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 import type { AnySetting } from '../../src/ground/setting.js'
 import { systemClock } from '../../src/ground/time/clock.js'
+import { CLIENT_LIMIT } from '../../src/limiter/core/client-limit.js'
+import { CONSOLE, LIMITER_SETTINGS } from '../../src/limiter/core/limiter-settings.js'
 import { ALERT_SETTINGS } from '../../src/operations/alerts/alert-settings.js'
 import { findVariable } from '../../src/plugin/settings/environment.js'
 import { TARGETS } from '../../src/plugin/settings/metrics.js'
@@ -23,16 +25,18 @@ interface Section {
   readonly hasVariables?: boolean
 }
 
+const COUNTING_DOCS = [
+  ...readDocstrings('src/limiter/core/counting-options.ts', 'CountingOptions'),
+  ...readDocstrings('src/clients/privacy-settings.ts', 'PrivacySettingOptions'),
+]
+
 const SECTIONS: readonly Section[] = [
   {
     title: 'Options of the plugin',
     about: 'Options of `rateLimitPlugin`.',
     settings: OWN_SETTINGS,
     hasVariables: true,
-    docs: new Map([
-      ...readDocstrings('src/clients/privacy-settings.ts', 'PrivacySettingOptions'),
-      ...readDocstrings('src/plugin/settings/options.ts', 'RateLimitOptions'),
-    ]),
+    docs: new Map([...COUNTING_DOCS, ...readDocstrings('src/plugin/settings/options.ts', 'RateLimitOptions')]),
   },
   {
     title: 'Alerts',
@@ -66,11 +70,26 @@ const SECTIONS: readonly Section[] = [
     settings: ROUTE_LIMIT,
     docs: readDocstrings('src/http/routes/route-limit.ts', 'RouteLimitOptions'),
   },
+  {
+    title: 'Options of `createLimiter`',
+    about:
+      'Of `fastify-smart-ratelimit/limiter`, for workers, queues and sockets. One of `redis`, `database` and `store` may be given. Without them the counters are where `BACKEND` of `RATELIMIT_MIDDLEWARE` says, else in the Redis or the database of the variables, else in memory. `LEASE` of that variable is read too.',
+    settings: LIMITER_SETTINGS,
+    hasVariables: true,
+    docs: new Map([...COUNTING_DOCS, ...readDocstrings('src/limiter/core/limiter-settings.ts', 'RateLimiterOptions')]),
+  },
+  {
+    title: 'Limits of `createLimiter`',
+    about: 'Options of its `limit()`. `name` and `rate` are required.',
+    settings: CLIENT_LIMIT,
+    docs: readDocstrings('src/limiter/core/client-limit.ts', 'ClientLimitOptions'),
+  },
 ]
 
 function shownDefault(setting: AnySetting): string {
   if (setting.default === undefined) return ''
-  return setting.default === systemClock ? 'the system clock' : code(JSON.stringify(setting.default))
+  if (setting.default === systemClock) return 'the system clock'
+  return setting.default === CONSOLE ? 'the console' : code(JSON.stringify(setting.default))
 }
 
 function toCode(variable: string | undefined): string {

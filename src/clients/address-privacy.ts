@@ -67,6 +67,16 @@ export function toCountedAddress(ip: string, ipv6Subnet: number): string {
   return `${firstAddress({ family: 'ipv6', address: ip, bits: ipv6Subnet })}/${ipv6Subnet}`
 }
 
+/** Returns the counted address that a text spells; undefined for a network of several clients, and for other texts. */
+export function countedAddress(text: string, ipv6Subnet: number): string | undefined {
+  try {
+    const { address, bits } = parseNetwork(text)
+    return bits >= countedBits(address, ipv6Subnet) ? toCountedAddress(address, ipv6Subnet) : undefined
+  } catch {
+    return undefined
+  }
+}
+
 /** Returns whether a text is a network. */
 function isNetwork(text = ''): boolean {
   try {
@@ -93,20 +103,10 @@ export function createAddressPrivacy({ addresses, secret, ipv6Subnet }: AddressP
 
   const loggedFor = addresses === 'pseudonym' ? pseudonymFor : truncated
 
-  /** Returns the counted address that a text spells; undefined for a network of several clients, and for other texts. */
-  function countedFor(text: string): string | undefined {
-    try {
-      const { address, bits } = parseNetwork(text)
-      return bits >= countedBits(address, ipv6Subnet) ? toCountedAddress(address, ipv6Subnet) : undefined
-    } catch {
-      return undefined
-    }
-  }
-
   function mapper(spell: (counted: string) => string): (text: string) => string {
     const mapPart = (part: string) => {
       const [, rule = '', kind = '', text = ''] = PART.exec(part) ?? []
-      const counted = countedFor(text)
+      const counted = countedAddress(text, ipv6Subnet)
       return counted === undefined ? part : `${rule}${kind}${spell(counted)}`
     }
     // An address has no bar and no backslash: splitting at every bar finds it.

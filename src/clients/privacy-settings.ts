@@ -57,6 +57,18 @@ export function resolvePrivacy(options: PrivacySettingOptions): AddressPrivacy |
 }
 
 /**
+ * Returns the secret of the HMACs of header values; undefined where they are logged and counted as they are.
+ *
+ * @throws InvalidSettingError without a secret
+ */
+export function headerSecret(hashHeaderKeys: boolean, hashSecret: string | undefined): string | undefined {
+  if (hashHeaderKeys && hashSecret === undefined) {
+    throw new InvalidSettingError('Setting "hashHeaderKeys" is true without "hashSecret": give RATELIMIT_HASH_SECRET')
+  }
+  return hashHeaderKeys ? hashSecret : undefined
+}
+
+/**
  * Returns how addresses are stored; undefined where they are stored in full.
  *
  * @param called returns the name of a setting where it was given

@@ -237,7 +237,7 @@ export function attachDatabase(client: object, database: Database): void {
 
 /** @throws InvalidSettingError when the client was not made by `createRateLimitClient` */
 export function databaseFor(client: object): Database {
-  const database = databases.get(client)
+  const database = client instanceof Database ? client : databases.get(client)
   if (database === undefined) {
     throw new InvalidSettingError(
       'Setting "database" is an object that createRateLimitClient did not create: give a URL or such a client',

@@ -29,6 +29,48 @@ function hashSlot(text: string): number {
   return crc % 16_384
 }
 
+/** The number of keys that a step of a search reads. */
+const KEYS_PER_STEP = 1_000
+
+/**
+ * Passes all keys with some beginning to a function, some at a time and some of them twice: of all nodes of a cluster. `?` in
+ * the beginning stands for any character.
+ */
+export async function forEachKey(
+  client: RedisClient,
+  beginning: string,
+  visit: (keys: readonly string[]) => Promise<void>,
+): Promise<void> {
+  // Commands of a host's client have its prefix before each key, which a search knows nothing of.
+  const before = keyPrefixOf(client)
+  const pattern = `${(before + beginning).replace(/[[\]*\\^]/g, '\\$&')}*`
+  for (const node of keyNodes(client)) {
+    for (let cursor = ''; cursor !== '0'; ) {
+      const answer: unknown = await scan(node, cursor || '0', pattern)
+      if (!isScanned(answer)) throw new Error('Redis did not answer with keys')
+      cursor = String(answer[0])
+      await visit(answer[1].map((key) => String(key).slice(before.length)))
+    }
+  }
+}
+
+function scan(node: object, cursor: string, pattern: string): unknown {
+  const method: unknown = Reflect.get(node, 'scan')
+  if (typeof method !== 'function') throw new Error('the client of Redis has no method scan')
+  return Reflect.apply(method, node, [cursor, 'MATCH', pattern, 'COUNT', KEYS_PER_STEP])
+}
+
+function isScanned(answer: unknown): answer is [cursor: unknown, keys: unknown[]] {
+  return Array.isArray(answer) && Array.isArray(answer[1])
+}
+
+function keyPrefixOf(client: object): string {
+  const options: unknown = Reflect.get(client, 'options')
+  const prefix: unknown =
+    typeof options === 'object' && options !== null ? Reflect.get(options, 'keyPrefix') : undefined
+  return typeof prefix === 'string' ? prefix : ''
+}
+
 function hasNodes(client: object): client is { nodes(role: 'master'): object[] } {
   return typeof Reflect.get(client, 'nodes') === 'function'
 }

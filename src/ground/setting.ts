@@ -119,6 +119,25 @@ export function validateSettings(table: AnyTable, options: object, called: (name
 }
 
 /**
+ * Reads the settings of a table from environment variables. An empty variable counts as absent.
+ *
+ * @param variableFor returns the variable of an option; undefined where it has none
+ */
+export function readEnvironment(
+  table: AnyTable,
+  variableFor: (option: string) => string | undefined,
+  environment: NodeJS.ProcessEnv,
+): Readonly<Record<string, unknown>> {
+  return Object.fromEntries(
+    Object.entries(table).flatMap(([option, { read }]) => {
+      const variable = variableFor(option)
+      const text = variable === undefined ? undefined : environment[variable]?.trim()
+      return text ? [[option, read === undefined ? text : read(text)]] : []
+    }),
+  )
+}
+
+/**
  * Parses settings that `validateSettings` accepts, with defaults for absent ones. Options of other tables are left out.
  *
  * @throws InvalidSettingError for the first invalid setting

@@ -47,6 +47,11 @@ export function counterKey(name: string): string {
   return boundedText(name, MAX_KEY_LENGTH)
 }
 
+/** Returns what the stored names of all counters begin with whose names begin with a text: shortened ones have less of it. */
+export function counterPrefix(text: string): string {
+  return text.slice(0, MAX_KEY_LENGTH - HASH_LENGTH)
+}
+
 /** Excludes the separators of counters' names, so that no name in a namespace equals one in another, or in none. */
 export const NAMESPACE = /^[A-Za-z0-9_.-]{1,50}$/
 export const NAMESPACE_ALLOWED = '1 to 50 letters, digits, _ . -'

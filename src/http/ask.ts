@@ -1,8 +1,10 @@
 /** Checks from code, of the plugin's own limit and of limits for single routes. */
 import type { FastifyRequest } from 'fastify'
 import type { Decision } from '../limiter/algorithm.js'
+import { validateCost } from '../limiter/cost.js'
+import { forCost } from '../limiter/peek.js'
 import { CheckedRequest, NOT_ASKED } from './checked-request.js'
-import { costUnder, validateCost } from './cost.js'
+import { costUnder } from './cost.js'
 import { after } from './host-function.js'
 import type { HookDependencies } from './on-request.js'
 import type { RequestDecision } from './request-decision.js'
@@ -105,18 +107,4 @@ export function forOneRequest(checked: CheckedRequest, requestCost: number): Req
   }
   checked.decision = tellDecisive(checked, applied)
   return checked.described
-}
-
-/**
- * Returns a decision for a cost of 1 as it is for another one. The wait is then the longest possible: until nothing is
- * used.
- */
-function forCost(decision: Decision, cost: number): Decision {
-  if (cost <= 1 || decision.unavailable) return decision
-  const short = (decision.windows ?? [decision]).filter(({ remaining }) => remaining < cost)
-  const [longest] = short.toSorted((one, other) => other.resetMs - one.resetMs)
-  if (longest === undefined) return decision
-  const { limit, remaining, resetMs } = longest
-  const isNever = short.some((window) => window.limit < cost)
-  return { ...decision, limit, remaining, resetMs, allowed: false, retryAfterMs: isNever ? null : resetMs }
 }

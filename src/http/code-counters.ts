@@ -14,8 +14,7 @@ import {
   sharedLimitName,
 } from '../clients/counter.js'
 import { parseOverrideClient } from '../clients/override-client.js'
-import { MONTH_MS } from '../limiter/period.js'
-import type { Rate } from '../limiter/rate.js'
+import { periodsText, type Rate } from '../limiter/rate.js'
 import type { OverrideSet } from '../rules/overrides/override-set.js'
 import type { Rule } from '../rules/rule.js'
 
@@ -54,10 +53,9 @@ export class CodeCounters {
     return limit
   }
 
-  /** Adds the periods of a rate, in whatever order it has them. */
+  /** Adds the periods of a rate. */
   addPeriods(rate: Rate): string {
-    const periods = (rate.windows ?? [rate]).map(({ periodMs }) => periodMs).sort((a, b) => a - b)
-    const text = periods.map((periodMs) => (periodMs === MONTH_MS ? 'month' : periodMs)).join('+')
+    const text = periodsText(rate)
     if (this.#periods.size < MAX_PERIODS) this.#periods.add(text)
     return text
   }

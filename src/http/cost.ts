@@ -1,10 +1,8 @@
 /** The costs of requests. */
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../ground/errors.js'
-import { shown } from '../ground/setting.js'
 import { REQUESTS } from '../ground/unit.js'
-import { highestCost, parseRate } from '../limiter/rate.js'
-import { MAX_RESERVE } from '../rules/unit.js'
+import { MAX_COST, validateCost, validateReserve } from '../limiter/cost.js'
 import type { Limit } from './checked-request.js'
 import { after, isThenable, type RequestFunction, tolerate } from './host-function.js'
 
@@ -13,9 +11,6 @@ export type Cost = number | ((request: FastifyRequest) => number)
 
 /** How much of another unit than requests a request takes in advance, or a function that returns it. */
 export type Reserve = number | RequestFunction<number>
-
-/** The most that one check takes of a limit. */
-export const MAX_COST = 2_147_483_647
 
 /**
  * Returns what the check of a request takes of a limit: its own cost times that of the limit, or what a limit of another unit
@@ -27,28 +22,6 @@ export function costUnder(
 ): number {
   if (unit === REQUESTS) return Math.min(requestCost * cost, MAX_COST)
   return requestCost === 0 ? 0 : reserve
-}
-
-export function isCost(cost: unknown): cost is number {
-  return typeof cost === 'number' && Number.isInteger(cost) && cost >= 1 && cost <= MAX_COST
-}
-
-/** @throws InvalidSettingError for an invalid cost */
-export function validateCost(setting: string, cost: unknown): number {
-  if (isCost(cost)) return cost
-  throw new InvalidSettingError(`Setting "${setting}" is ${String(cost)}: give an integer, 1 to ${MAX_COST}`)
-}
-
-/**
- * @param limited what the rate is called where it was given
- * @throws InvalidSettingError for a cost that the rate never allows
- */
-export function validateCostUnder(setting: string, cost: number, limited: string, rate: string): void {
-  const highest = highestCost(parseRate(rate))
-  if (cost <= highest) return
-  throw new InvalidSettingError(
-    `Setting "${setting}" is ${cost}, more than "${limited}" ${JSON.stringify(rate)} ever allows: give at most ${highest}, or a rate with a higher count`,
-  )
 }
 
 function validateAnswer(setting: string, answer: unknown): number {
@@ -69,12 +42,6 @@ export function createCost(setting: string, cost: Cost, log: FastifyBaseLogger):
     const answered = guarded(request)
     return typeof answered === 'number' ? answered : 1
   }
-}
-
-/** @throws InvalidSettingError for an invalid reserve */
-export function validateReserve(setting: string, reserve: unknown): number {
-  if (typeof reserve === 'number' && Number.isInteger(reserve) && reserve >= 0 && reserve <= MAX_RESERVE) return reserve
-  throw new InvalidSettingError(`Setting "${setting}" is ${shown(reserve)}: give an integer, 0 to ${MAX_RESERVE}`)
 }
 
 /** Creates the function that returns what a request takes in advance. A host's function that fails is logged once, and takes 0. */

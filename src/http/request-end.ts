@@ -1,9 +1,9 @@
 /**
  * The costs that requests charge when their responses start, and the permits that they give back when they have ended.
  */
-import { randomInt } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Check, type Decision, isPlain, type Settlement } from '../limiter/algorithm.js'
+import { numberPermits } from '../limiter/core/held-permits.js'
 import type { Limiter } from '../limiter/limiter.js'
 import { toDecision, toPeek } from '../limiter/peek.js'
 import { countsStatus } from '../rules/counted-statuses.js'
@@ -125,9 +125,6 @@ export class CountedResponses {
   }
 }
 
-/** Processes number their permits from a random number below this on, so that no two have an identity in common. */
-const FIRST_PERMITS = 2 ** 48 - 1
-
 /** The time between examinations of requests whose end Node does not tell. */
 const SWEEP_MS = 1_000
 
@@ -158,7 +155,7 @@ export class HeldPermits {
   readonly #held = new Map<RequestWithReply, Held>()
   /** The permits that the store is taking back. */
   readonly pending: PendingWrites
-  #nextPermit = randomInt(FIRST_PERMITS)
+  readonly #nextPermit = numberPermits()
   #sweeping: NodeJS.Timeout | undefined
 
   /** @param failed reports that permits could not be given back, as with a clock of the host that throws */
@@ -181,7 +178,7 @@ export class HeldPermits {
   ): Decision | Promise<Decision> {
     const { policy } = check
     if (!isPlain(policy)) throw new RangeError('requests in progress are counted in one window')
-    const taken = { ...check, policy, permit: this.#nextPermit++ }
+    const taken = { ...check, policy, permit: this.#nextPermit() }
     return after(ask(taken, nowMs, waitedMs, leads), (decision) => {
       if (decision.allowed && taken.cost > 0) this.#hold(request, taken, nowMs)
       return decision

@@ -47,6 +47,13 @@ export type PlainPolicy = Policy & { readonly windows?: never }
 /** A policy that counts requests over time. */
 export type RatePolicy = Policy & { readonly algorithm: RateAlgorithm }
 
+/** @throws Error for another text */
+export function validateAlgorithm(value: unknown): Algorithm {
+  const algorithm = ALGORITHMS.find((each) => each === value)
+  if (algorithm !== undefined) return algorithm
+  throw new Error(`${JSON.stringify(value)} is not a valid algorithm: give ${ALGORITHMS.join(', ')}`)
+}
+
 /** Returns whether a policy counts requests over time; otherwise it counts requests in progress. */
 export function isRate(policy: Policy): policy is RatePolicy {
   return policy.algorithm !== 'concurrency'

@@ -35,6 +35,7 @@ export interface BatchStore {
   check(checks: readonly Check[], nowMs: number): Answers | Promise<Answers>
   settle?(settlements: readonly Settlement[], nowMs: number): void | Promise<void>
   reset(keys: readonly string[]): void | Promise<void>
+  resetAll?(prefixes: readonly string[]): void | Promise<void>
   resets?(): Promise<number | undefined>
   partOf?(key: string): string
 }

@@ -65,6 +65,16 @@ export function limiterByPart(partOf: (key: string) => string, create: (part: st
         }),
       )
     },
+    refund: (settlement, nowMs) => limiterFor(settlement.key, nowMs).refund(settlement, nowMs),
+    async resetAll(prefixes) {
+      // One part asks the whole store, after which the others forget, too.
+      const [first = open('', lastMs).limiter] = limiters()
+      try {
+        await first.resetAll(prefixes)
+      } finally {
+        for (const limiter of limiters()) limiter.forgetAll()
+      }
+    },
     forgetAll() {
       for (const limiter of limiters()) limiter.forgetAll()
     },

@@ -11,6 +11,7 @@ export interface Fallback {
   decide(check: Check, nowMs: number): Decision
   settle(settlements: readonly Settlement[]): void
   reset(keys: readonly string[]): void
+  resetAll(prefixes: readonly string[]): void
 }
 
 /** The wait of a refusal without a store: a failing store is probed about as often. */
@@ -40,5 +41,5 @@ export function decideWithoutStore(allowed: boolean, { policy: { limit, windows 
 export function fallbackFor(action: StoreErrorAction, local: Fallback): Fallback {
   if (action === 'local') return local
   const decide: Fallback['decide'] = (check) => decideWithoutStore(action === 'allow', check)
-  return { decide, settle: () => undefined, reset: () => undefined }
+  return { decide, settle: () => undefined, reset: () => undefined, resetAll: () => undefined }
 }

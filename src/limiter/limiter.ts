@@ -32,12 +32,20 @@ export interface Limiter {
    * the store. Never fails, like `settle`.
    */
   giveBack(settlements: readonly Settlement[], nowMs: number): void
+  /** Gives back as `settle` does, to a client that this process may have refused. */
+  refund(settlement: Settlement, nowMs: number): Promise<void>
   /**
    * Forgets counters: in the store, in this process's memory of refusals, and in what counts while the store fails.
    *
    * @throws the store's error when it cannot be reached; this process has forgotten the counters even then
    */
   reset(keys: readonly string[]): Promise<void>
+  /**
+   * Forgets all counters whose names begin with one of some texts, as `reset` does.
+   *
+   * @throws the store's error when it cannot be reached
+   */
+  resetAll(prefixes: readonly string[]): Promise<void>
   /** Forgets all refusals and shares, since another process may have reset their counters. */
   forgetAll(): void
   /** Stops polls and probes, and gives shares back. The store is not closed. */

@@ -58,3 +58,17 @@ function withLimits(policy: Policy, limitFor: (window: Window) => number): Polic
   if (windows === undefined) return changed
   return { ...changed, windows: windows.map((window) => ({ ...window, limit: limitFor(window) })) }
 }
+
+/**
+ * Returns a decision for a cost of 1 as it is for another one. The wait is then the longest possible: until nothing is
+ * used.
+ */
+export function forCost(decision: Decision, cost: number): Decision {
+  if (cost <= 1 || decision.unavailable) return decision
+  const short = (decision.windows ?? [decision]).filter(({ remaining }) => remaining < cost)
+  const [longest] = short.toSorted((one, other) => other.resetMs - one.resetMs)
+  if (longest === undefined) return decision
+  const { limit, remaining, resetMs } = longest
+  const isNever = short.some((window) => window.limit < cost)
+  return { ...decision, limit, remaining, resetMs, allowed: false, retryAfterMs: isNever ? null : resetMs }
+}

@@ -107,6 +107,12 @@ export function toRateText({ limit, periodMs, windows }: Rate): string {
   return `${limit}/${units === 1 ? '' : units}${unit}`
 }
 
+/** Returns the periods of a rate as names of counters have them, in whatever order it has them: `1000+60000+month`. */
+export function periodsText(rate: Rate): string {
+  const periods = (rate.windows ?? [rate]).map(({ periodMs }) => periodMs).sort((a, b) => a - b)
+  return periods.map((periodMs) => (periodMs === MONTH_MS ? 'month' : periodMs)).join('+')
+}
+
 /** Returns a rate that is a multiple of another one in each of its windows, as far as counts go. */
 export function timesRate(rate: Rate, factor: number): Rate {
   const times = <Each extends Window>(window: Each): Each => {

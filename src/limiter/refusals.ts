@@ -253,13 +253,17 @@ export class RememberedRefusals implements SafeStore {
   }
 
   async reset(keys: readonly string[]): Promise<void> {
-    this.#refusals.forget(keys)
+    this.forget(keys)
     try {
       await this.#store.reset(keys)
     } finally {
       // An earlier check may have been answered meanwhile.
-      this.#refusals.forget(keys)
+      this.forget(keys)
     }
+  }
+
+  forget(keys: readonly string[]): void {
+    this.#refusals.forget(keys)
   }
 
   forgetAll(): void {

@@ -17,6 +17,7 @@ export function validatedStore(store: BatchStore): BatchStore {
       return validated(answers, checks)
     },
     reset: (keys) => store.reset(keys),
+    ...(store.resetAll === undefined ? {} : { resetAll: store.resetAll.bind(store) }),
     ...(store.settle === undefined ? {} : { settle: store.settle.bind(store) }),
     ...(store.resets === undefined ? {} : { resets: store.resets.bind(store) }),
     ...(store.partOf === undefined ? {} : { partOf: store.partOf.bind(store) }),

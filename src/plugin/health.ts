@@ -19,8 +19,8 @@ import { JobLeases } from '../operations/schedule/job-leases.js'
 import { allRules } from '../rules/rule-groups.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
 import type { OpenDatabase } from './client/client.js'
-import { needsDatabase } from './database-start.js'
 import { jobNames } from './schedule.js'
+import { needsDatabase } from './settings/needs-database.js'
 import type { Settings } from './settings/resolve.js'
 
 /** Health is asked for every few seconds, from several places: a mail server would take that for an attack. */

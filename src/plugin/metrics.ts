@@ -1,6 +1,7 @@
 /** The readings of an app for its metrics. */
 
 import { setTimeout as delay } from 'node:timers/promises'
+import type { Component } from '../ground/components.js'
 import { SECOND_MS } from '../ground/time/clock.js'
 import type { ConditionReports } from '../http/rule-choice.js'
 import type { Limiter } from '../limiter/limiter.js'
@@ -10,7 +11,6 @@ import type { AppReadings } from '../operations/metrics/shared-readings.js'
 import type { Incident } from '../reports/incidents/incident.js'
 import { rulesInForce } from '../rules/rule-groups.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
-import type { Component } from './components.js'
 import type { Settings } from './settings/resolve.js'
 
 interface ReadComponents {

@@ -1,6 +1,8 @@
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
+import { createDatabaseStart } from '../database/database-start.js'
 import { warnAboutNode20 } from '../database/sqlite-driver.js'
+import { Components } from '../ground/components.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import { createOutageLog } from '../ground/outage-log.js'
 import { ChargedUnits } from '../http/charged-units.js'
@@ -12,14 +14,14 @@ import { readRouterOptions } from '../http/request-path.js'
 import { REPLY } from '../http/request-reply.js'
 import type { RouteConfig } from '../http/routes/route-config.js'
 import { ConditionReports } from '../http/rule-choice.js'
+import { openCounting } from '../limiter/core/counting.js'
 import { BanWriter } from '../rules/bans/ban-writer.js'
 import { openDatabase } from './client/client.js'
-import { Components } from './components.js'
-import { createDatabaseStart, needsDatabase } from './database-start.js'
 import { createDecoration, createInternals } from './decoration.js'
 import { createHook } from './hook/hook.js'
 import { attachInternals } from './internals.js'
 import { openReadings } from './metrics.js'
+import { needsDatabase } from './settings/needs-database.js'
 import type { RateLimitOptions } from './settings/options.js'
 import { resolveSettings, type Settings } from './settings/resolve.js'
 import type { SmartRateLimit } from './smart-rate-limit.js'
@@ -37,9 +39,6 @@ import {
   createRollupKeeper,
   createStaffLimiter,
   createStateSweep,
-  createStore,
-  createStoreComponent,
-  createStoreLimiter,
   createUsageLog,
 } from './wiring.js'
 
@@ -79,7 +78,9 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   // Another server has outages of its own.
   const storeLog = settings.middleware.backend === 'database' ? log : createOutageLog(app.log, clock)
   const isLogging = enabled && settings.logEvents !== false
-  const components = new Components(app)
+  const components = new Components(app.log)
+  app.addHook('onReady', () => components.start())
+  app.addHook('onClose', () => components.close())
 
   // Modules that few servers use are loaded by those that do.
   const metrics =
@@ -87,17 +88,19 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
       ? await (await import('../operations/metrics/metrics.js')).openMetrics(settings.metrics)
       : undefined
   const opened = components.connect('database', openDatabase(database, schema, clock))
-  const store = createStore(settings, opened)
-  components.connect('store', createStoreComponent(settings, store, storeLog))
-  const limiter = components.open(
-    'limiter',
-    createStoreLimiter(settings, store, storeLog, () => current.lastGood().groups.length > 0),
-  )
+  const { backend, leaseMs } = settings.middleware
+  const counting = { ...settings, backend, leaseMs }
+  const { store, limiter } = await openCounting(counting, {
+    components,
+    log: storeLog,
+    database: () => opened.database,
+    haveGroups: () => current.lastGood().groups.length > 0,
+  })
   const messages = components.open('messages of notices', createNoticeMessages(settings, opened, log))
   const notices = components.open('notices', createNotices(settings, opened, limiter, messages, app.log))
   const responses = components.open('counted responses', createCountedResponses(settings, limiter, notices, storeLog))
   const permits = components.open('requests in progress', createHeldPermits(settings, limiter, storeLog))
-  const staffLimiter = components.open('limiter of staff pages', createStaffLimiter(settings, store))
+  const staffLimiter = components.open('limiter of staff pages', createStaffLimiter(counting, store))
   const router = readRouterOptions(app)
   const current = components.open('rules', createCurrentSnapshot(settings, opened, router, log))
   const events = createEventLog(settings, opened, log)
@@ -132,6 +135,7 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
     settings,
     router,
     addresses,
+    store,
     limiter,
     responses,
     permits,

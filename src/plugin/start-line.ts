@@ -3,13 +3,13 @@
 import type { FastifyInstance } from 'fastify'
 import { redactUrl } from '../database/database-url.js'
 import { parseRedisUrl } from '../database/redis-client.js'
+import type { Component } from '../ground/components.js'
 import { trustedProxies } from '../http/host-app.js'
 import { MemoryStore } from '../limiter/stores/memory/memory-store.js'
 import { RedisStore } from '../limiter/stores/redis/redis-store.js'
 import { rulesInForce } from '../rules/rule-groups.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
-import type { Component } from './components.js'
-import { needsDatabase } from './database-start.js'
+import { needsDatabase } from './settings/needs-database.js'
 import type { Settings } from './settings/resolve.js'
 
 interface StartLineDependencies {

@@ -4,27 +4,24 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { networksMeet } from '../clients/network.js'
+import type { Component } from '../ground/components.js'
 import { errorMessage } from '../ground/errors.js'
 import { countOf } from '../ground/number-text.js'
 import type { OutageLog } from '../ground/outage-log.js'
 import { createdByFirstCall, madeOnce } from '../ground/remember.js'
-import { Poll } from '../ground/time/poll.js'
 import { REQUESTS } from '../ground/unit.js'
 import { Notices } from '../http/notices.js'
 import { RefusalBans, type RefusalBansOptions } from '../http/refusal-bans.js'
 import { CountedResponses, HeldPermits } from '../http/request-end.js'
 import { createRoutedPath, type RouterOptions } from '../http/request-path.js'
-import { createLimiter, type LimiterOptions } from '../limiter/create-limiter.js'
-import { fallbackFor } from '../limiter/fallback.js'
+import { canSettle } from '../limiter/core/counting-settings.js'
+import { createStoreLimiter, type StoreLimiterSettings } from '../limiter/core/store-limiter.js'
 import type { Limiter } from '../limiter/limiter.js'
 import { claimByCounters, type Notice } from '../limiter/notice.js'
 import { newEntry } from '../limiter/stores/memory/memory-entry.js'
 import { MemoryStore } from '../limiter/stores/memory/memory-store.js'
-import { RedisStore } from '../limiter/stores/redis/redis-store.js'
-import { DatabaseStore } from '../limiter/stores/sql/database-store.js'
 import { type DeleteExpired, StateSweep, stateDeletions } from '../limiter/stores/sql/state-cleanup.js'
 import type { Store } from '../limiter/stores/store.js'
-import { validatedStore } from '../limiter/validated-store.js'
 import { createBatchTable, type RowKind } from '../log/batch-table.js'
 import { EVENT_ROWS } from '../log/event.js'
 import { EventLog } from '../log/event-log.js'
@@ -44,9 +41,7 @@ import { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
 import { analyticsFor } from './analytics.js'
 import type { Analytics } from './analytics-interface.js'
 import type { OpenDatabase } from './client/client.js'
-import type { Component } from './components.js'
-import { needsDatabase } from './database-start.js'
-import { canSettle } from './settings/middleware.js'
+import { needsDatabase } from './settings/needs-database.js'
 import type { Settings } from './settings/resolve.js'
 
 /**
@@ -58,64 +53,6 @@ const MAX_GATHER_MS = 500
 const MAX_COLLAPSING_MS = 1_000
 /** The longest wait of a report for the latest events, in milliseconds: a locked file may take none for longer. */
 const FLUSH_TIMEOUT_MS = 2_000
-
-export function createStore(
-  { middleware: { backend }, namespace, redis, storeTimeoutMs }: Settings,
-  { client }: OpenDatabase,
-): Store {
-  if (typeof backend === 'object') return backend
-  if (backend === 'redis' && redis !== undefined) return new RedisStore({ redis, namespace })
-  if (backend === 'memory') return new MemoryStore()
-  return new DatabaseStore({ database: client, namespace }, Math.ceil(storeTimeoutMs / 2))
-}
-
-/** Prepares Redis, and closes the store unless it is the host's own. */
-export function createStoreComponent(
-  { middleware: { backend } }: Settings,
-  store: Store,
-  log: Pick<OutageLog, 'error'>,
-): Component {
-  return {
-    prepare: async () => {
-      if (!(store instanceof RedisStore) || store === backend) return
-      await store.load()
-      store.ready().catch((error: unknown) => {
-        const message = `Rate limit Redis: ${errorMessage(error)}: onStoreError decides until it can be reached`
-        log.error({ err: error }, message)
-      })
-    },
-    close: () => (store === backend ? undefined : store.close()),
-  }
-}
-
-/** @param haveGroups returns whether requests may have several limits now */
-export function createStoreLimiter(
-  settings: Settings,
-  store: Store,
-  log: LimiterOptions['log'],
-  haveGroups?: () => boolean,
-): Limiter {
-  if (store instanceof MemoryStore) return createMemoryLimiter(store)
-  const { leaseMs } = settings.middleware
-  const now = () => Math.floor(settings.clock.now())
-  const memory = new MemoryStore()
-  const fallback = fallbackFor(settings.onStoreError, {
-    decide: (check, nowMs) => memory.checkOne(check, nowMs),
-    settle: (settlements) => memory.settle(settlements),
-    reset: (keys) => memory.reset(keys),
-  })
-  const limiter: Limiter = createLimiter({
-    store: store === settings.middleware.backend ? validatedStore(store) : store,
-    fallback,
-    refusalsPoll: createRefusalsPoll(settings, store, () => limiter.forgetAll()),
-    lease: leaseMs === undefined ? undefined : { leaseMs, now },
-    givesBack: haveGroups,
-    now,
-    timeoutMs: settings.storeTimeoutMs,
-    log,
-  })
-  return limiter
-}
 
 /** Creates what tells of shares of windows that clients have used. */
 export function createNotices(
@@ -184,50 +121,15 @@ export function createHeldPermits({ clock }: Settings, limiter: Limiter, log: Pi
   )
 }
 
-/** Creates the limiter of a store that answers at once and never fails: it needs no wrapper. */
-function createMemoryLimiter(store: MemoryStore): Limiter {
-  const check: Limiter['check'] = store.checkOne.bind(store)
-  return {
-    check,
-    charge: (check, nowMs) => store.checkOne({ ...check, charges: true }, nowMs),
-    remembered: () => undefined,
-    decideLocally: (check, nowMs) => store.checkExisting(check, nowMs),
-    settle: (settlement) => store.settle([settlement]),
-    giveBack: (settlements) => store.settle(settlements),
-    checkLeased: check,
-    reset: async (keys) => store.reset(keys),
-    forgetAll: () => undefined,
-    close: () => undefined,
-    storeIsDown: false,
-    storeErrors: 0,
-    owedCharges: 0,
-    lostCharges: 0,
-  }
-}
-
-/** Creates the poll by which a process notices that another one reset a counter. */
-function createRefusalsPoll({ clock, storeTimeoutMs }: Settings, store: Store, changed: () => void): Poll | undefined {
-  const { resets } = store
-  if (resets === undefined) return undefined
-  let previous: number | undefined
-  async function look(): Promise<void> {
-    const counted = await resets?.call(store)
-    if (counted !== previous) changed()
-    previous = counted
-  }
-  return new Poll({ look, now: () => clock.now(), timeoutMs: storeTimeoutMs })
-}
-
 /**
  * Creates the limiter of the staff pages. While the store fails, it counts in memory, whatever `onStoreError` is:
  * password guesses stay limited, and staff are never locked out. The other limiter logs the failure. A memory store is
  * a separate one, since clients that invent keys could evict the counters of the staff pages.
  */
-export function createStaffLimiter(settings: Settings, store: Store): Limiter {
+export function createStaffLimiter(settings: StoreLimiterSettings, store: Store): Limiter {
   const silent = { error: () => undefined, info: () => undefined }
   const ownStore = store instanceof MemoryStore ? new MemoryStore() : store
-  const middleware = { ...settings.middleware, leaseMs: undefined }
-  return createStoreLimiter({ ...settings, middleware, onStoreError: 'local' }, ownStore, silent)
+  return createStoreLimiter({ ...settings, leaseMs: undefined, onStoreError: 'local' }, ownStore, silent)
 }
 
 export function createCurrentSnapshot(

@@ -1,8 +1,8 @@
 import type { ClientKind } from '../clients/client-kind.js'
 import type { FieldErrors } from '../ground/errors.js'
-import { REQUESTS } from '../ground/unit.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import { findRateProblem, highestCost, type Rate } from '../limiter/rate.js'
+import { contradictionsInUnit } from '../limiter/unit-contradictions.js'
 import type { CountedStatuses } from './counted-statuses.js'
 import { findNoticeProblem } from './notice-at.js'
 
@@ -47,35 +47,6 @@ export function contradictionsIn(fields: RelatedFields): FieldErrors {
   }
   if (startsAt != null && endsAt != null && endsAt <= startsAt) {
     errors.endsAt = 'is not after startsAt: give a later moment, or null for no end'
-  }
-  return errors
-}
-
-/** What a request turns out to have used is charged: its response and its end say nothing of that. */
-export function contradictionsInUnit({
-  rate,
-  algorithm,
-  counts,
-  cost,
-  unit,
-  reserve,
-}: Pick<RelatedFields, 'rate' | 'algorithm' | 'counts' | 'cost' | 'unit' | 'reserve'>): FieldErrors {
-  if (unit === undefined) return {}
-  if (unit === REQUESTS) {
-    if (reserve === undefined || reserve === 0) return {}
-    return { reserve: `is ${reserve}, but requests are not charged later: give a cost, or another unit than requests` }
-  }
-  const errors: Record<string, string> = {}
-  if (algorithm === 'concurrency') {
-    errors.algorithm = `counts requests in progress, not ${unit}: give another algorithm, or the unit requests`
-  }
-  if (counts) errors.counts = `counts responses, not ${unit}: give requests, or the unit requests`
-  if (cost !== undefined && cost !== 1) {
-    errors.cost = `is ${cost}, but a limit of ${unit} takes the reserve of a request: give a reserve, and the cost 1`
-  }
-  const most = rate === undefined ? Number.POSITIVE_INFINITY : highestCost(rate)
-  if (reserve !== undefined && reserve > most) {
-    errors.reserve = `is ${reserve}, more than the rate ever allows: give at most ${most}, or a rate with a higher count`
   }
   return errors
 }

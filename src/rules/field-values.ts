@@ -2,7 +2,7 @@
 
 import { METHODS } from 'node:http'
 import { asText, validateStorable } from '../ground/storable.js'
-import { ALGORITHMS, type Algorithm } from '../limiter/algorithm.js'
+import { ALGORITHMS, type Algorithm, validateAlgorithm } from '../limiter/algorithm.js'
 import { parseLength } from '../limiter/rate.js'
 import { DURATIONS, spellLength } from '../limiter/rate-words.js'
 import { type Condition, MAX_CONDITION_LENGTH, parseCondition } from './conditions/condition.js'
@@ -10,17 +10,6 @@ import type { Field } from './description.js'
 import { validatePatternSyntax } from './patterns/pattern.js'
 
 export const MAX_PATTERN_LENGTH = 255
-
-/** The names that events, metrics and `explain()` have for other limits. */
-export const RESERVED_NAMES = ['default', 'override', 'deny-list', 'allow-list', 'ceiling', 'path-length', 'route']
-
-/** @throws Error for a name that events could not tell from that of another limit: a reserved one, or a prefix */
-export function validateLimitName(name: string): void {
-  if (RESERVED_NAMES.includes(name)) {
-    throw new Error(`${JSON.stringify(name)} is reserved: give another name than ${RESERVED_NAMES.join(', ')}`)
-  }
-  if (name.startsWith('/')) throw new Error('must not begin with "/": path prefixes do')
-}
 
 /** Creates a parser that limits the length of what another one accepts. */
 export function upTo<Parsed>(maxLength: number, parse: (text: string) => Parsed): (value: unknown) => Parsed {
@@ -63,12 +52,6 @@ export function validateCondition(value: unknown): Condition | undefined {
 }
 
 /** @throws Error for an algorithm that does not exist */
-export function validateAlgorithm(value: unknown): Algorithm {
-  const algorithm = ALGORITHMS.find((each) => each === value)
-  if (algorithm !== undefined) return algorithm
-  throw new Error(`${JSON.stringify(value)} is not a valid algorithm: give ${ALGORITHMS.join(', ')}`)
-}
-
 const ALGORITHM_OPTIONS: readonly { readonly value: Algorithm; readonly label: string }[] = [
   { value: 'fixed_window', label: 'Fixed window: periods by the clock' },
   { value: 'sliding_window', label: 'Sliding window: the period before now' },

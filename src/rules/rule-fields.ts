@@ -1,7 +1,9 @@
 /** The fields of a rule: how each is parsed, stored and explained. */
+
 import { MAX_CLIENT_KIND_LENGTH, parseClientKind, spellClientKind } from '../clients/client-kind.js'
 import { asText, validateStorable } from '../ground/storable.js'
 import type { Algorithm } from '../limiter/algorithm.js'
+import { RESERVED_NAMES, validateLimitName } from '../limiter/limit-name.js'
 import { MAX_RATE_LENGTH, parseRate } from '../limiter/rate.js'
 import { spellRate } from '../limiter/rate-words.js'
 import { BAN_AFTER, BAN_FOR } from './ban.js'
@@ -14,11 +16,9 @@ import {
   MAX_METHOD_LENGTH,
   MAX_PATTERN_LENGTH,
   parseMethods,
-  RESERVED_NAMES,
   upTo,
   validateBoolean,
   validateCondition,
-  validateLimitName,
   validatePattern,
 } from './field-values.js'
 import { GROUP } from './group.js'

@@ -1,10 +1,10 @@
 /** What a limit counts: requests, or what they turn out to have used, such as tokens or bytes. */
 
 import { UNIT as NAME, parseUnit, REQUESTS } from '../ground/unit.js'
+import { MAX_RESERVE } from '../limiter/cost.js'
 import type { Field } from './description.js'
 import { integerWithin } from './field-values.js'
 
-export const MAX_RESERVE = 2_147_483_647
 const MAX_LENGTH = 30
 
 /** Returns a unit that is allowed, with most letters of one that is not. */

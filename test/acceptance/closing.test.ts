@@ -7,8 +7,8 @@ import { describe, type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import Fastify from 'fastify'
 import { openSqliteFile } from '../../src/database/sqlite-driver.js'
+import { Components } from '../../src/ground/components.js'
 import type { RateLimitOptions } from '../../src/index.js'
-import { Components } from '../../src/plugin/components.js'
 import { atEnd } from '../support/at-end.js'
 import { captureLog, openDatabase, startApp, WARN } from '../support/build-app.js'
 import { postgresqlMissing } from '../support/databases.js'
@@ -20,7 +20,9 @@ const NEVER = new Promise<void>(() => undefined)
 function openComponents() {
   const { stream, log } = captureLog()
   const app = Fastify({ logger: { level: 'warn', stream } })
-  return { app, log, components: new Components(app) }
+  const components = new Components(app.log)
+  app.addHook('onClose', () => components.close())
+  return { app, log, components }
 }
 
 test('parts that never close do not keep others from closing, and are named in the log once', async (t) => {

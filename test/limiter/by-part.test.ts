@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Check, Decision } from '../../src/limiter/algorithm.js'
-import { createLimiter } from '../../src/limiter/create-limiter.js'
 import { decideWithoutStore } from '../../src/limiter/fallback.js'
+import { createSafeLimiter } from '../../src/limiter/safe-limiter.js'
 import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
 import { eventually } from '../support/eventually.js'
 
@@ -23,7 +23,7 @@ function setUp(leaseMs?: number) {
     if (frozen.has(name)) await new Promise(() => undefined)
     if (away.has(name)) throw new Error(`${name} is away`)
   }
-  const limiter = createLimiter({
+  const limiter = createSafeLimiter({
     store: {
       concurrency: 1,
       partOf: (key) => key.charAt(0),
@@ -42,7 +42,12 @@ function setUp(leaseMs?: number) {
         memory.reset(keys)
       },
     },
-    fallback: { decide: (check) => decideWithoutStore(false, check), settle: () => undefined, reset: () => undefined },
+    fallback: {
+      decide: (check) => decideWithoutStore(false, check),
+      settle: () => undefined,
+      reset: () => undefined,
+      resetAll: () => undefined,
+    },
     now: () => clock.nowMs,
     lease: leaseMs === undefined ? undefined : { leaseMs, now: () => clock.nowMs },
     timeoutMs: 50,

@@ -6,8 +6,8 @@ import { MINUTE_MS } from '../../src/ground/time/clock.js'
 import type { Check, Settlement } from '../../src/limiter/algorithm.js'
 import type { BatchStore } from '../../src/limiter/batch-store.js'
 import { type ConcurrencyCounter, checkConcurrency, settleConcurrency } from '../../src/limiter/concurrency.js'
-import { createLimiter } from '../../src/limiter/create-limiter.js'
 import { decideWithoutStore } from '../../src/limiter/fallback.js'
+import { createSafeLimiter } from '../../src/limiter/safe-limiter.js'
 
 const POLICY = { algorithm: 'concurrency', limit: 5, periodMs: MINUTE_MS } as const
 const START_MS = 1_705_161_615_000
@@ -119,10 +119,16 @@ function createCounted() {
       calls.push(['settle', settlements.length])
     },
     reset: () => undefined,
+    resetAll: () => undefined,
   }
-  const limiter = createLimiter({
+  const limiter = createSafeLimiter({
     store,
-    fallback: { decide: (check) => decideWithoutStore(true, check), settle: () => undefined, reset: () => undefined },
+    fallback: {
+      decide: (check) => decideWithoutStore(true, check),
+      settle: () => undefined,
+      reset: () => undefined,
+      resetAll: () => undefined,
+    },
     now: () => START_MS,
     timeoutMs: 10_000,
     log: { error: () => undefined, info: () => undefined },

@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Check, Decision, Settlement } from '../../src/limiter/algorithm.js'
-import { createLimiter, type LimiterOptions } from '../../src/limiter/create-limiter.js'
 import { fallbackFor } from '../../src/limiter/fallback.js'
+import { createSafeLimiter, type SafeLimiterOptions } from '../../src/limiter/safe-limiter.js'
 import { toSettlement } from '../../src/limiter/settlement.js'
 import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
 import { eventually } from '../support/eventually.js'
@@ -41,6 +41,7 @@ function controlledStore(isOrdered: boolean, concurrency = 1) {
       store.calls.push('settled')
     },
     reset: (keys: readonly string[]) => memory.reset(keys),
+    resetAll: () => undefined,
     count: (key: string) => memory.checkOne({ ...checkOf(key), cost: 0 }, NOW_MS).count,
     letGo() {
       store.holds = undefined
@@ -50,14 +51,15 @@ function controlledStore(isOrdered: boolean, concurrency = 1) {
   return store
 }
 
-function limiterOf(store: LimiterOptions['store'], options: Partial<LimiterOptions> = {}) {
+function limiterOf(store: SafeLimiterOptions['store'], options: Partial<SafeLimiterOptions> = {}) {
   const local = new MemoryStore()
-  const limiter = createLimiter({
+  const limiter = createSafeLimiter({
     store,
     fallback: fallbackFor('local', {
       decide: (check, nowMs) => local.checkOne(check, nowMs),
       settle: (settlements) => local.settle(settlements),
       reset: (keys) => local.reset(keys),
+      resetAll: () => undefined,
     }),
     now: () => NOW_MS,
     timeoutMs: 1_000,

@@ -2,8 +2,8 @@ import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Check, Decision, Settlement } from '../../src/limiter/algorithm.js'
-import { createLimiter, type LimiterOptions } from '../../src/limiter/create-limiter.js'
 import { decideWithoutStore, fallbackFor } from '../../src/limiter/fallback.js'
+import { createSafeLimiter, type SafeLimiterOptions } from '../../src/limiter/safe-limiter.js'
 import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
 import { eventually } from '../support/eventually.js'
 
@@ -31,6 +31,7 @@ function controlledStore(concurrency: number) {
       return memory.check(checks, nowMs)
     },
     reset: (keys: readonly string[]) => memory.reset(keys),
+    resetAll: () => undefined,
     letGo() {
       store.held = false
       for (const resolve of waiting.splice(0)) resolve()
@@ -39,7 +40,7 @@ function controlledStore(concurrency: number) {
   return store
 }
 
-function limiterOf(store: LimiterOptions['store'], timeoutMs = 1_000) {
+function limiterOf(store: SafeLimiterOptions['store'], timeoutMs = 1_000) {
   const lines: string[] = []
   const log = {
     error: (_details: object, message: string) => lines.push(`error ${message}`),
@@ -49,9 +50,10 @@ function limiterOf(store: LimiterOptions['store'], timeoutMs = 1_000) {
     decide: (check: Check) => decideWithoutStore(true, check),
     settle: () => undefined,
     reset: () => undefined,
+    resetAll: () => undefined,
   }
   const clock = { nowMs: NOW_MS }
-  const limiter = createLimiter({ store, fallback, now: () => clock.nowMs, timeoutMs, log })
+  const limiter = createSafeLimiter({ store, fallback, now: () => clock.nowMs, timeoutMs, log })
   /** Lets time pass, and the probes that are due in it be answered. */
   async function pass({ mock }: TestContext, ms: number): Promise<void> {
     clock.nowMs += ms
@@ -179,9 +181,14 @@ describe('the limiter', () => {
   })
 
   test('asks a store in memory at once, without a promise', () => {
-    const limiter = createLimiter({
+    const limiter = createSafeLimiter({
       store: new MemoryStore(),
-      fallback: { decide: (check) => decideWithoutStore(true, check), settle: () => undefined, reset: () => undefined },
+      fallback: {
+        decide: (check) => decideWithoutStore(true, check),
+        settle: () => undefined,
+        reset: () => undefined,
+        resetAll: () => undefined,
+      },
       now: () => NOW_MS,
       timeoutMs: 1_000,
       log: { error: () => assert.fail(), info: () => assert.fail() },
@@ -353,6 +360,7 @@ describe('the limiter', () => {
         }),
       settle: () => undefined,
       reset: () => undefined,
+      resetAll: () => undefined,
     }
     controlTimers(t)
     const { limiter, lines, pass } = limiterOf(store)
@@ -388,9 +396,14 @@ describe('the limiter', () => {
   test('refuses the keys that the store had refused while it fails, also when the refusals cannot be verified', async () => {
     const store = controlledStore(1)
     const poll = { canLook: true }
-    const limiter = createLimiter({
+    const limiter = createSafeLimiter({
       store,
-      fallback: fallbackFor('allow', { decide: () => assert.fail(), settle: () => undefined, reset: () => undefined }),
+      fallback: fallbackFor('allow', {
+        decide: () => assert.fail(),
+        settle: () => undefined,
+        reset: () => undefined,
+        resetAll: () => undefined,
+      }),
       refusalsPoll: {
         isFresh: () => poll.canLook,
         close: () => undefined,

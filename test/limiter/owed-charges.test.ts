@@ -4,9 +4,9 @@ import { type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Check, Decision } from '../../src/limiter/algorithm.js'
 import { PartlyDecidedError } from '../../src/limiter/batch-store.js'
-import { createLimiter } from '../../src/limiter/create-limiter.js'
 import { fallbackFor } from '../../src/limiter/fallback.js'
 import { parseRate, toReservingPolicy } from '../../src/limiter/rate.js'
+import { createSafeLimiter } from '../../src/limiter/safe-limiter.js'
 import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
 import { atEnd } from '../support/at-end.js'
 
@@ -57,6 +57,7 @@ function setUp(t: TestContext, concurrency = 1) {
       return decisions.flatMap((decision) => decision ?? [])
     },
     reset: (keys: readonly string[]) => memory.reset(keys),
+    resetAll: () => undefined,
     hold() {
       held = []
     },
@@ -66,12 +67,13 @@ function setUp(t: TestContext, concurrency = 1) {
       for (const resolve of waiting) resolve()
     },
   }
-  const limiter = createLimiter({
+  const limiter = createSafeLimiter({
     store,
     fallback: fallbackFor('local', {
       decide: (check, nowMs) => local.checkOne(check, nowMs),
       settle: (settlements) => local.settle(settlements),
       reset: (keys) => local.reset(keys),
+      resetAll: () => undefined,
     }),
     now: () => NOW_MS + passedMs,
     timeoutMs: TIMEOUT_MS,

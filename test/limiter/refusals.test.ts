@@ -4,9 +4,9 @@ import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { type Check, type Decision, type Policy, RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { createReference } from '../../src/limiter/conformance/conformance-traces.js'
-import { createLimiter } from '../../src/limiter/create-limiter.js'
 import { decideWithoutStore } from '../../src/limiter/fallback.js'
 import { parseRate, toPolicy, toReservingPolicy } from '../../src/limiter/rate.js'
+import { createSafeLimiter } from '../../src/limiter/safe-limiter.js'
 import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
 
 const NOW_MS = 1_705_161_615_000
@@ -27,11 +27,13 @@ function setUp() {
       return decisions
     },
     reset: (keys: readonly string[]) => memory.reset(keys),
+    resetAll: () => undefined,
   }
   const fallback = {
     decide: (check: Check) => decideWithoutStore(true, check),
     settle: () => undefined,
     reset: () => undefined,
+    resetAll: () => undefined,
   }
   const log = { error: () => assert.ok(fails), info: () => undefined }
   let looks = 0
@@ -42,7 +44,7 @@ function setUp() {
     },
     close: () => undefined,
   }
-  const limiter = createLimiter({ store, fallback, refusalsPoll, now: () => NOW_MS, timeoutMs: 10_000, log })
+  const limiter = createSafeLimiter({ store, fallback, refusalsPoll, now: () => NOW_MS, timeoutMs: 10_000, log })
   return {
     limiter,
     seenChecks,

@@ -3,9 +3,9 @@ import type { TestContext } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Check, Decision, Settlement } from '../../src/limiter/algorithm.js'
 import type { BatchStore } from '../../src/limiter/batch-store.js'
-import { createLimiter } from '../../src/limiter/create-limiter.js'
 import { decideWithoutStore } from '../../src/limiter/fallback.js'
 import type { Limiter } from '../../src/limiter/limiter.js'
+import { createSafeLimiter } from '../../src/limiter/safe-limiter.js'
 import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
 
 export const LEASE_MS = 1_000
@@ -49,10 +49,15 @@ export interface LeasingProcess {
 /** Starts a process; `sweep` lets the leases of all processes look for shares that have ended. */
 export function startProcess(store: BatchStore, nowMs: number): LeasingProcess {
   const clock = { nowMs }
-  const limiter = createLimiter({
+  const limiter = createSafeLimiter({
     store,
     lease: { leaseMs: LEASE_MS, now: () => clock.nowMs },
-    fallback: { decide: (check) => decideWithoutStore(false, check), settle: () => undefined, reset: () => undefined },
+    fallback: {
+      decide: (check) => decideWithoutStore(false, check),
+      settle: () => undefined,
+      reset: () => undefined,
+      resetAll: () => undefined,
+    },
     now: () => clock.nowMs,
     timeoutMs: 10_000,
     log: { error: () => undefined, info: () => undefined },

@@ -10,9 +10,14 @@ import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 const DIST = join(PACKAGE_ROOT, 'dist/')
 /** The models of Prisma, which hosts reach through the client. */
 const GENERATED = join(DIST, 'src/database/generated/')
-const ENTRIES = ['src/index', 'src/dashboard', 'src/api', 'admin/index', 'src/limiter/conformance/conformance'].map(
-  (name) => join(DIST, `${name}.d.ts`),
-)
+const ENTRIES = [
+  'src/index',
+  'src/dashboard',
+  'src/api',
+  'src/limiter',
+  'admin/index',
+  'src/limiter/conformance/conformance',
+].map((name) => join(DIST, `${name}.d.ts`))
 const NAMING = [SyntaxKind.TypeReference, SyntaxKind.ExpressionWithTypeArguments, SyntaxKind.ImportType]
 
 const api = new API({ cwd: PACKAGE_ROOT })

@@ -51,6 +51,13 @@ import {
   type StaffMember,
   staffAccounts,
 } from 'fastify-smart-ratelimit/dashboard'
+import {
+  type ClientLimit,
+  createLimiter,
+  type Decision,
+  type Permit,
+  type RateLimiter,
+} from 'fastify-smart-ratelimit/limiter'
 import { type ConformanceCase, storeConformance } from 'fastify-smart-ratelimit/testing'
 import { expectType } from './expect-type.mjs'
 
@@ -218,6 +225,20 @@ const reports = createAnalytics({ database: client, alertThreshold: 3 })
 expectType<Promise<string>>()(reports.offendersCsv({ days: 7, limit: 10 }))
 expectType<Promise<void>>()(reports.close())
 expectType<Rate>()(parseRate('5/m'))
+
+// Without an app.
+const limiter: RateLimiter = await createLimiter({ redis: 'redis://127.0.0.1:6379', log: app.log })
+const jobs: ClientLimit = limiter.limit({ name: 'jobs', rate: '100/m', algorithm: 'token_bucket' })
+expectType<Promise<Decision>>()(jobs.consume('user:7', { cost: 2 }))
+expectType<Promise<Decision | null>>()(jobs.charge('user:7', 1_834))
+expectType<Promise<void>>()(jobs.refund('user:7', 1))
+const permit: Permit = await jobs.acquire('all')
+expectType<void>()(permit.release())
+// @ts-expect-error a limit without a request has no key
+limiter.limit({ name: 'jobs', rate: '100/m', key: 'ip' })
+// @ts-expect-error and it needs a name
+limiter.limit({ rate: '100/m' })
+app.get('/jobs', { onRequest: limits.limit({ name: 'jobs', rate: '100/m', shared: true }) }, async () => 'ok')
 
 // Stores, and one of the host's own.
 const stores: Store[] = [new MemoryStore(), new DatabaseStore({}), new RedisStore({ redis: 'redis://127.0.0.1:6379' })]

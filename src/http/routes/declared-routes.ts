@@ -24,14 +24,22 @@ export class DeclaredRoutes {
   }
 
   /** Returns the limits that are hooks of a route, in the order in which they run. */
-  limitsOf({ onRequest, preParsing, preValidation, preHandler }: RouteOptions): ExplainableLimit[] {
-    return [onRequest, preParsing, preValidation, preHandler]
-      .flat()
-      .flatMap((hook) => (hook === undefined ? [] : (this.#limits.get(hook) ?? [])))
+  limitsOf(route: RouteOptions): ExplainableLimit[] {
+    return hooksOf(route).flatMap((hook) => this.#limits.get(hook) ?? [])
+  }
+
+  /** Returns the routes that a hook is of. */
+  withHook(hook: object): RouteOptions[] {
+    return this.#routes.filter((route) => hooksOf(route).includes(hook))
   }
 
   /** Returns the limits of all routes, each with its route. */
   listLimits(): RouteWithLimit[] {
     return this.#routes.flatMap((route) => this.limitsOf(route).map((limit) => ({ route, limit })))
   }
+}
+
+/** Returns the hooks of a route that may have limits. */
+function hooksOf({ onRequest, preParsing, preValidation, preHandler }: RouteOptions): object[] {
+  return [onRequest, preParsing, preValidation, preHandler].flat().flatMap((hook) => hook ?? [])
 }

@@ -45,12 +45,27 @@ export interface RouteLimitOptions {
   readonly cost?: Cost | undefined
   /** Distinguishes several limits of one route; clients see it in the draft's header fields. */
   readonly name?: string | undefined
+  /**
+   * `true` counts all routes that have a limit with this name together, and what workers ask a limit with this name and rate
+   * of `createLimiter`; it needs a name. `false` counts each route by itself. By default a limit in the configuration of a
+   * route is shared where it has a name, and `limit()` is not.
+   */
+  readonly shared?: boolean | undefined
   /** Addresses and networks that this limit leaves alone, beside those of `middleware.allowList`. */
   readonly allowList?: readonly string[] | undefined
 }
 
 /** The answer of `app.smartRateLimit.limit()`: a hook, and checks of the same limit from code. */
-export type RouteLimitHook = AnyHook & Ask
+export type RouteLimitHook = AnyHook &
+  Ask & {
+    /**
+     * Forgets what all clients have used of this limit, of a shared one in all apps and workers. Every process obeys within
+     * 2 s. Of a hook of a scope these are the routes that this process has had requests for.
+     *
+     * @throws InvalidSettingError where a store of the host has no `resetAll`; the error of a store that cannot be reached
+     */
+    resetAll(): Promise<void>
+  }
 
 /** The validated options, with their defaults. */
 interface RouteLimit {
@@ -100,6 +115,10 @@ export interface RouteLimitDependencies
   readonly enabled: boolean
   /** Notes the hook, so that requests of its routes can be explained. */
   note(hook: object, limit: ExplainableLimit): void
+  /** Returns the names of the routes that were declared with the hook. */
+  routesOf(hook: object): string[]
+  /** Forgets all counters of limits, by the limits' names. */
+  resetLimits(limitNames: readonly string[]): Promise<void>
   readonly variant: HeaderVariant
   readonly toClient: ToClient
   readonly counters: CodeCounters
@@ -119,11 +138,13 @@ export interface ExplainableLimit {
 /** Creates a hook for single routes: a limit with a counter per route, which rules do not change; it logs no event. */
 export function createRouteLimit(
   { rate, algorithm, counts, unit, reserve, noticeAt, block, cost, name, allowList, isShared, setting }: RouteLimit,
-  { enabled, note, toClient, counters, router, log, variant, ...common }: RouteLimitDependencies,
+  { enabled, note, routesOf, resetLimits, toClient, counters, router, log, variant, ...common }: RouteLimitDependencies,
 ): RouteLimitHook {
   if (isShared) counters.addSharedLimit(name)
   else counters.addRouteLimit(name)
-  if (typeof rate === 'string') counters.addPeriods(parseRate(rate))
+  const periodsSeen = new Set<string>()
+  const routesSeen = new Set<string>()
+  if (typeof rate === 'string') periodsSeen.add(counters.addPeriods(parseRate(rate)))
   const staticLimit = createStaticLimits({
     rateLimits: {},
     // A function even for a fixed rate, so that the counter includes the period.
@@ -137,8 +158,12 @@ export function createRouteLimit(
     noticeAt,
     block,
     toClient,
-    deriveWithPeriods: (periods) =>
-      isShared ? countedApart(sharedLimitName(periods, name), toClient) : countedPerRoute(periods, name, toClient),
+    deriveWithPeriods(periods) {
+      periodsSeen.add(periods)
+      return isShared
+        ? countedApart(sharedLimitName(periods, name), toClient)
+        : countedPerRoute(periods, name, toClient, routesSeen)
+    },
     counters,
     router,
     log,
@@ -175,6 +200,15 @@ export function createRouteLimit(
   return Object.assign(
     hook,
     createAsk(dependencies, () => !enabled, costFor),
+    {
+      async resetAll() {
+        const routes = new Set([...routesSeen, ...routesOf(hook)])
+        const names = [...periodsSeen].flatMap((periods) =>
+          isShared ? sharedLimitName(periods, name) : [...routes].map((route) => routeLimitName(periods, name, route)),
+        )
+        await resetLimits(names)
+      },
+    },
   )
 }
 
@@ -185,15 +219,21 @@ function createPassOn() {
   }
 }
 
-/** Gives clients a counter per route, remembered for each route. */
-function countedPerRoute(periods: string, name: string, toClient: ToClient): ToClient {
+/**
+ * Gives clients a counter per route, remembered for each route.
+ *
+ * @param routesSeen receives the names of the routes
+ */
+function countedPerRoute(periods: string, name: string, toClient: ToClient, routesSeen: Set<string>): ToClient {
   const perRoute = new WeakMap<object, ToClient>()
   return function countedFor(checked) {
     const { request } = checked
     const { config } = request.routeOptions
     let derive = perRoute.get(config)
     if (derive === undefined) {
-      derive = countedApart(routeLimitName(periods, name, requestRoute(request)), toClient)
+      const route = requestRoute(request)
+      routesSeen.add(route)
+      derive = countedApart(routeLimitName(periods, name, route), toClient)
       perRoute.set(config, derive)
     }
     return derive(checked)

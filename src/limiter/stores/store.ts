@@ -51,7 +51,13 @@ export interface Store {
   reset(keys: readonly string[]): void | Promise<void>
 
   /**
-   * Returns a number that changes with every `reset` by any process, so that other processes forget remembered refusals
+   * Forgets all counters whose names begin with one of some texts; `resetAll()` of a limit needs it. A name that the store
+   * has shortened may be taken for one that begins alike.
+   */
+  resetAll?(prefixes: readonly string[]): void | Promise<void>
+
+  /**
+   * Returns a number that changes with every `reset` and `resetAll` by any process, so that other processes forget remembered refusals
    * within two seconds. Without it they forget a refusal when the client's wait is over.
    */
   resets?(): Promise<number>

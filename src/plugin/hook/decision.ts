@@ -1,6 +1,5 @@
 /** The decision about a request, by the plugin's own check and by limits of single routes. */
 import { countsByUser } from '../../clients/client-kind.js'
-import { systemClock } from '../../ground/time/clock.js'
 import { REQUESTS } from '../../ground/unit.js'
 import { type CheckedRequest, NOTHING_IN_FORCE } from '../../http/checked-request.js'
 import { createHeaders } from '../../http/headers.js'
@@ -11,6 +10,7 @@ import { createRequestPath, hasPath, PathPrefixes } from '../../http/request-pat
 import { RouteCosts } from '../../http/routes/route-config.js'
 import type { CommonDependencies } from '../../http/routes/route-limit.js'
 import { createRuleChooser } from '../../http/rule-choice.js'
+import { wholeMs } from '../../limiter/core/store-limiter.js'
 import { timedCheck } from '../../operations/metrics/timed-check.js'
 import type { Settings } from '../settings/resolve.js'
 import type { HookComponents } from './hook-components.js'
@@ -23,8 +23,7 @@ export function createChecks(components: HookComponents): CommonDependencies {
   const { app, settings, addresses, limiter, permits, responses, units, notices } = components
   const { check, checkLeased } = createTimedChecks(components)
   return {
-    // Whole milliseconds, whatever the host's clock returns.
-    now: settings.clock === systemClock ? systemClock.now : () => Math.floor(settings.clock.now()),
+    now: wholeMs(settings.clock),
     address: addresses.client,
     check,
     checkLeased,

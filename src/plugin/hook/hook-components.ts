@@ -8,6 +8,7 @@ import type { CountedResponses, HeldPermits } from '../../http/request-end.js'
 import type { RouterOptions } from '../../http/request-path.js'
 import type { ConditionReports } from '../../http/rule-choice.js'
 import type { Limiter } from '../../limiter/limiter.js'
+import type { Store } from '../../limiter/stores/store.js'
 import type { EventLog } from '../../log/event-log.js'
 import type { Metrics } from '../../operations/metrics/figures.js'
 import type { CurrentSnapshot } from '../../rules/snapshot/current-snapshot.js'
@@ -19,6 +20,7 @@ export interface HookComponents {
   readonly settings: Settings
   readonly router: RouterOptions
   readonly addresses: RequestAddresses
+  readonly store: Store
   readonly limiter: Limiter
   readonly responses: CountedResponses
   readonly permits: HeldPermits

@@ -37,9 +37,7 @@ export function createHook(components: HookComponents) {
   /** Validates a route's config when it is declared, and registers the route. */
   function noteRoute(this: FastifyInstance, route: RouteOptions): void {
     // A limit without a name is that of its route.
-    applyConfigLimit(route, settings.hook, (options) =>
-      routeLimits.create(options, 'config.smartRateLimit', Boolean(options.name)),
-    )
+    applyConfigLimit(route, settings.hook, (options) => routeLimits.create(options, 'config.smartRateLimit', true))
     records.noteRoute(route)
     if (settings.hook === 'onRequest') notePreflights(this, route, checkLate)
     noteErrorHandler(route)

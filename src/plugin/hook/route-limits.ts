@@ -1,5 +1,6 @@
 /** The limits of single routes, which code creates. */
 import { countsByUser } from '../../clients/client-kind.js'
+import { routeName } from '../../http/code-counters.js'
 import { DeclaredRoutes } from '../../http/routes/declared-routes.js'
 import {
   type CommonDependencies,
@@ -7,14 +8,14 @@ import {
   type RouteLimitHook,
   type RouteLimitOptions,
 } from '../../http/routes/route-limit.js'
-import { requireSettle } from '../settings/middleware.js'
+import { requireMethod, requireSettle } from '../../limiter/core/counting-settings.js'
 import { resolveRouteLimit } from '../settings/route-limit.js'
 import type { HookComponents } from './hook-components.js'
 import type { Keys } from './keys.js'
 import type { Records } from './records.js'
 
 export function createRouteLimits(
-  { app, settings, router, counters }: HookComponents,
+  { app, settings, router, counters, store, limiter }: HookComponents,
   { warnings, findUser, toClient }: Keys,
   checks: CommonDependencies,
   records: Records,
@@ -28,11 +29,15 @@ export function createRouteLimits(
     haveLimits: () => haveLimits,
     /**
      * @param setting the beginning of the names of its settings in messages
-     * @param isShared whether all routes with its name share a counter
+     * @param sharesName whether all routes with its name share a counter unless it says so itself
      * @throws InvalidSettingError for invalid options
      */
-    create(options: RouteLimitOptions, setting: string, isShared: boolean): RouteLimitHook {
-      const { key, ...resolved } = resolveRouteLimit(options, setting)
+    create(options: RouteLimitOptions, setting: string, sharesName: boolean): RouteLimitHook {
+      const {
+        key,
+        shared: isShared = sharesName && options.name !== undefined,
+        ...resolved
+      } = resolveRouteLimit(options, setting)
       if (resolved.algorithm === 'concurrency') {
         requireSettle(settings.middleware.backend, `${setting}.algorithm`, resolved.algorithm)
       }
@@ -43,6 +48,11 @@ export function createRouteLimits(
           ...checks,
           enabled: settings.enabled,
           note: (hook, explained) => routes.noteLimit(hook, explained),
+          routesOf: (hook) => routes.withHook(hook).map(routeName),
+          async resetLimits(names) {
+            requireMethod(store, 'resetAll', 'resetAll() was called')
+            await limiter.resetAll(names.map((limitName) => `${limitName}|`))
+          },
           needsUser: typeof key === 'object' && countsByUser(key),
           user: findUser,
           variant: settings.headers,

@@ -1,27 +1,12 @@
 /** The environment variables of options: plain data, so that the help of commands loads no validation. */
-import { DEFAULT_SCHEMA } from '../../database/database-url.js'
+import { COUNTING_VARIABLES, type Variable } from '../../limiter/core/variables.js'
 import type { RateLimitOptions } from './options.js'
 
-/** A variable that is used where its option is absent. */
-interface Variable {
-  readonly variable: string
-  /** Describes it in the help of commands. */
-  readonly help?: string
-}
-
 const VARIABLES: Readonly<Partial<Record<keyof RateLimitOptions, Variable>>> = {
-  enabled: { variable: 'RATELIMIT_ENABLE' },
+  ...COUNTING_VARIABLES,
   logEvents: { variable: 'RATELIMIT_LOG_EVENTS' },
   useDynamicRules: { variable: 'RATELIMIT_USE_DYNAMIC_RULES' },
   ruleCacheTimeout: { variable: 'RATELIMIT_RULE_CACHE_TIMEOUT' },
-  middleware: { variable: 'RATELIMIT_MIDDLEWARE' },
-  onStoreError: { variable: 'RATELIMIT_ON_STORE_ERROR' },
-  database: {
-    variable: 'RATELIMIT_DATABASE_URL',
-    help: 'database, file:… or postgresql://… (default: file:./ratelimit.db)',
-  },
-  redis: { variable: 'RATELIMIT_REDIS_URL', help: 'Redis, such as redis://127.0.0.1:6379' },
-  schema: { variable: 'RATELIMIT_SCHEMA', help: `PostgreSQL schema of the tables (default: ${DEFAULT_SCHEMA})` },
   eventSpool: { variable: 'RATELIMIT_EVENT_SPOOL', help: 'folder for events and usage while the database is away' },
   usage: { variable: 'RATELIMIT_USAGE' },
   keepUsageFor: { variable: 'RATELIMIT_KEEP_USAGE_FOR' },
@@ -51,18 +36,6 @@ const VARIABLES: Readonly<Partial<Record<keyof RateLimitOptions, Variable>>> = {
   blockPrivateNetworks: {
     variable: 'RATELIMIT_BLOCK_PRIVATE_NETWORKS',
     help: 'true refuses webhooks into private networks',
-  },
-  hashSecret: {
-    variable: 'RATELIMIT_HASH_SECRET',
-    help: 'secret of the HMACs that replace addresses and header values',
-  },
-  privacy: {
-    variable: 'RATELIMIT_PRIVACY_ADDRESSES',
-    help: 'what is stored of addresses: full (default), truncated or pseudonym',
-  },
-  ipv6Subnet: {
-    variable: 'RATELIMIT_IPV6_SUBNET',
-    help: 'leading bits of an IPv6 address that identify a client (default: 64)',
   },
 }
 

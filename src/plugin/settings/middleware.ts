@@ -14,24 +14,21 @@ import {
   validateSettings,
   withoutUndefined,
 } from '../../ground/setting.js'
-import { SECOND_MS } from '../../ground/time/clock.js'
 import { parseUnit, REQUESTS } from '../../ground/unit.js'
 import { parseAddressList } from '../../http/client-address.js'
-import { type Cost, type Reserve, validateReserve } from '../../http/cost.js'
+import type { Cost, Reserve } from '../../http/cost.js'
 import type { KeyFunction } from '../../http/kind-client.js'
 import { DEFAULT_RATE, type RateFunction } from '../../http/policy-limits.js'
-import { ALGORITHMS, type Algorithm } from '../../limiter/algorithm.js'
+import { ALGORITHMS, type Algorithm, validateAlgorithm } from '../../limiter/algorithm.js'
+import { LEASE, requireSettle, validateBackend } from '../../limiter/core/counting-settings.js'
+import { parseMiddlewareVariable } from '../../limiter/core/variables.js'
+import { validateReserve } from '../../limiter/cost.js'
 import { parseRate, toPolicy } from '../../limiter/rate.js'
-import type { Store } from '../../limiter/stores/store.js'
-import { contradictionsInUnit, findCountsProblem } from '../../rules/contradictions.js'
+import { contradictionsInUnit } from '../../limiter/unit-contradictions.js'
+import { findCountsProblem } from '../../rules/contradictions.js'
 import { COUNTS, type CountedStatuses } from '../../rules/counted-statuses.js'
-import { validateAlgorithm } from '../../rules/field-values.js'
 import { findNoticeProblem, NOTICE_AT } from '../../rules/notice-at.js'
 import type { MiddlewareOptions } from './options.js'
-
-const MIN_LEASE_MS = 100
-/** The time in which a reset reaches all processes. */
-const MAX_LEASE_MS = 2_000
 
 const ADDRESSES = {
   ...VALIDATORS.texts,
@@ -102,7 +99,7 @@ export const MIDDLEWARE = {
     allowed: 'a rate such as 600/m',
     parse: (rate, called) => explain(called, rate, () => parseRate(rate)),
   },
-  lease: { ...VALIDATORS.text, allowed: 'a time such as 1s, 100ms to 2s', parse: parseLease },
+  lease: LEASE,
   skipPaths: {
     ...VALIDATORS.texts,
     allowed: 'a list of path prefixes',
@@ -136,24 +133,6 @@ export function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: M
   if (algorithm === 'concurrency') requireSettle(backend, called('algorithm'), algorithm)
   const lists = { allow: allowList, deny: denyList }
   return { ...middleware, leaseMs, lists, allowedNetworks: (merged.allowList ?? []).map(parseNetwork) }
-}
-
-/** Returns whether a store can give back what checks used. The stores of this package can. */
-export function canSettle(backend: string | Store): boolean {
-  return typeof backend === 'string' || backend.settle !== undefined
-}
-
-/** @throws InvalidSettingError for a setting that needs a store that can give back */
-export function requireSettle(
-  backend: string | Store,
-  called: string,
-  value: unknown,
-  remedy = 'give another algorithm',
-): void {
-  if (canSettle(backend)) return
-  throw new InvalidSettingError(
-    `Setting "${called}" is ${shown(value)}, but the Store given as backend has no method settle: add it, or ${remedy}`,
-  )
 }
 
 /** @throws InvalidSettingError for a limit that cannot count responses */
@@ -210,19 +189,8 @@ function middlewareVariableFor(option: string): string {
 
 /** Parses `RATELIMIT_MIDDLEWARE`. */
 export function readMiddleware(json: string): unknown {
-  let parsed: unknown
-  try {
-    parsed = JSON.parse(json)
-  } catch {
-    parsed = undefined
-  }
-  if (typeof parsed !== 'object' || parsed === null || Array.isArray(parsed)) {
-    throw new InvalidSettingError(
-      `Setting "RATELIMIT_MIDDLEWARE" is ${json.slice(0, 80)}: give a JSON object such as {"DEFAULT_RATE":"100/m"}`,
-    )
-  }
   return Object.fromEntries(
-    Object.entries(parsed).map(([key, value]) => {
+    Object.entries(parseMiddlewareVariable(json)).map(([key, value]) => {
       const option = KEYS.get(key)
       if (option === undefined) {
         throw new InvalidSettingError(
@@ -251,27 +219,8 @@ function validateRates(rates: Record<string, string>, called: string): void {
   }
 }
 
-/** @returns milliseconds */
-function parseLease(lease: string, called: string): number {
-  const [, digits, unit] = /^(\d{1,4})(ms|s)$/.exec(lease) ?? []
-  const leaseMs = Number(digits) * (unit === 's' ? SECOND_MS : 1)
-  if (leaseMs >= MIN_LEASE_MS && leaseMs <= MAX_LEASE_MS) return leaseMs
-  throw new InvalidSettingError(`Setting "${called}" is ${shown(lease)}: give a time such as 1s, 100ms to 2s`)
-}
-
 function parseKey(key: string | KeyFunction, called: string): ClientKind | KeyFunction {
   return typeof key === 'string' ? explain(called, key, () => parseClientKind(key)) : key
-}
-
-function validateBackend(backend: string | Store, called: string): 'database' | 'memory' | 'redis' | Store {
-  if (typeof backend === 'object') {
-    if (typeof backend.check === 'function' && typeof backend.concurrency === 'number') return backend
-  } else if (backend === 'database' || backend === 'memory' || backend === 'redis') {
-    return backend
-  }
-  throw new InvalidSettingError(
-    `Setting "${called}" is ${shown(backend)}, which is not a valid backend: give database, memory, redis, or a Store`,
-  )
 }
 
 function validatePrefixes(prefixes: string[], called: string): void {

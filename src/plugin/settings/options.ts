@@ -1,6 +1,5 @@
 import type { PrivacySettingOptions } from '../../clients/privacy-settings.js'
 import type { RedisClient } from '../../database/redis-client.js'
-import type { Clock } from '../../ground/time/clock.js'
 import type { Reserve } from '../../http/cost.js'
 import type { HeaderVariant } from '../../http/headers.js'
 import type { KeyFunction } from '../../http/kind-client.js'
@@ -9,7 +8,7 @@ import type { RefusalFunction, SkipFunction } from '../../http/on-request.js'
 import type { RateFunction } from '../../http/policy-limits.js'
 import type { UserFunction } from '../../http/request-user.js'
 import type { Algorithm } from '../../limiter/algorithm.js'
-import type { StoreErrorAction } from '../../limiter/fallback.js'
+import type { CountingOptions } from '../../limiter/core/counting-options.js'
 import type { Store } from '../../limiter/stores/store.js'
 import type { EventDetail } from '../../log/collapsing-buffer.js'
 import type { AlertSettingOptions } from '../../operations/alerts/alert-settings.js'
@@ -68,9 +67,7 @@ export interface MiddlewareOptions {
 }
 
 /** The options of `rateLimitPlugin`. An absent option is read from its environment variable. */
-export interface RateLimitOptions extends AlertSettingOptions, PrivacySettingOptions {
-  /** `false` turns the plugin off: nothing is checked, counted or logged. */
-  enabled?: boolean | undefined
+export interface RateLimitOptions extends AlertSettingOptions, CountingOptions, PrivacySettingOptions {
   /**
    * Logs every checked request, or with `'blocked'` only refusals and would-be refusals; `false` by default. An object says
    * how: `collapsed` makes one row of requests that are alike, `sums` adds up allowed requests without their clients; a row
@@ -83,8 +80,6 @@ export interface RateLimitOptions extends AlertSettingOptions, PrivacySettingOpt
   ruleCacheTimeout?: number | undefined
   /** The limit of requests that no rule matches. */
   middleware?: MiddlewareOptions | undefined
-  /** The answer while the store fails: `local` (count in process memory), `allow`, or `deny` (503). */
-  onStoreError?: StoreErrorAction | undefined
   /** `file:./ratelimit.db` (the default), `postgresql://…`, or a client made by `createRateLimitClient`. */
   database?: string | RateLimitClient | undefined
   /**
@@ -92,10 +87,6 @@ export interface RateLimitOptions extends AlertSettingOptions, PrivacySettingOpt
    * or cluster of ioredis, which stays open when the app closes. `middleware.backend: 'redis'` needs it.
    */
   redis?: string | RedisClient | undefined
-  /** The PostgreSQL schema of the tables; `fastify_smart_ratelimit` by default. */
-  schema?: string | undefined
-  /** Separates the counters of apps that share a database or a Redis. */
-  namespace?: string | undefined
   /** Whether clients identified by a header are logged and counted by an HMAC of it, for headers that are secrets. */
   hashHeaderKeys?: boolean | undefined
   /** Returns the user of a request, an object with `id`, or the id alone; `request.user` by default. */
@@ -119,8 +110,6 @@ export interface RateLimitOptions extends AlertSettingOptions, PrivacySettingOpt
   hook?: 'onRequest' | 'preHandler' | undefined
   /** `legacy` (the default): X-RateLimit headers; `draft`: RateLimit and RateLimit-Policy; `both`, or `none`. */
   headers?: HeaderVariant | undefined
-  /** The time for which a request waits for the store, in milliseconds; 500 by default. */
-  storeTimeoutMs?: number | undefined
   /**
    * The most events, and sums of usage, buffered while the database is busy or away; further ones go to the spool, or are dropped and
    * counted; 20000 by default.
@@ -148,6 +137,4 @@ export interface RateLimitOptions extends AlertSettingOptions, PrivacySettingOpt
    * processes with the same schedule runs a job.
    */
   schedule?: ScheduleOptions | undefined
-  /** The source of time, in milliseconds since the epoch, for tests. */
-  clock?: Clock | undefined
 }

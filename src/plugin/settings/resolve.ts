@@ -1,25 +1,21 @@
-import { PRIVACY_SETTINGS, privacyFrom } from '../../clients/privacy-settings.js'
-import { DEFAULT_SCHEMA, validateDatabaseUrl } from '../../database/database-url.js'
-import { type RedisClient, validateRedis } from '../../database/redis-client.js'
+import { headerSecret, PRIVACY_SETTINGS, privacyFrom } from '../../clients/privacy-settings.js'
 import { VALIDATORS } from '../../generated/validators.js'
 import { InvalidSettingError } from '../../ground/errors.js'
 import {
-  type AnySetting,
   ensure,
-  explain,
   FLAG,
   parseSettings,
+  readEnvironment,
   readFlag,
   readJson,
   readList,
   readNumber,
   type SettingTable,
-  shown,
-  validatedBy,
   validateSettings,
   withoutUndefined,
 } from '../../ground/setting.js'
-import { type Clock, DAY_MS, LAST_MOMENT_MS, SECOND_MS, systemClock } from '../../ground/time/clock.js'
+import { DAY_MS, SECOND_MS } from '../../ground/time/clock.js'
+import { COUNTING_SETTINGS } from '../../limiter/core/counting-settings.js'
 import type { EventDetail } from '../../log/collapsing-buffer.js'
 import { ALERT_SETTINGS, type AlertSettingOptions, alertSettingsFrom } from '../../operations/alerts/alert-settings.js'
 import { findVariable, variableFor } from './environment.js'
@@ -39,15 +35,13 @@ export type Settings = ReturnType<typeof resolveSettings>
  */
 export function resolveSettings(options: RateLimitOptions, environment: NodeJS.ProcessEnv) {
   validateSettings(SETTINGS, options, (name) => name)
-  const fromEnvironment = optionsFromEnvironment(environment)
+  const fromEnvironment: RateLimitOptions = readEnvironment(SETTINGS, findVariable, environment)
   validateSettings(SETTINGS, fromEnvironment, variableFor)
   const inCode = withoutUndefined(options)
   const merged: RateLimitOptions = { ...fromEnvironment, ...inCode }
   const called = (name: string) => (name in inCode ? name : variableFor(name))
   const { ruleCacheTimeout, keepUsageFor, ...settings } = parseSettings(OWN_SETTINGS, merged, called)
-  if (settings.hashHeaderKeys && settings.hashSecret === undefined) {
-    throw new InvalidSettingError('Setting "hashHeaderKeys" is true without "hashSecret": give RATELIMIT_HASH_SECRET')
-  }
+  const hashSecret = headerSecret(settings.hashHeaderKeys, settings.hashSecret)
   const privacy = privacyFrom(settings, called)
   if (settings.eventSpool !== undefined && settings.logEvents === false && !settings.usage) {
     throw new InvalidSettingError(
@@ -70,7 +64,7 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
     schedule: resolveSchedule(settings.schedule, alerts),
     privacy,
     /** The secret of header values; undefined where they are logged and counted as they are. */
-    hashSecret: settings.hashHeaderKeys ? settings.hashSecret : undefined,
+    hashSecret,
   }
 }
 
@@ -82,8 +76,8 @@ function resolveLogEvents(logged: boolean | 'blocked' | Partial<EventDetail>): b
 
 /** The settings without those of alerts. */
 export const OWN_SETTINGS = {
+  ...COUNTING_SETTINGS,
   ...PRIVACY_SETTINGS,
-  enabled: { ...FLAG, default: true },
   logEvents: {
     ...VALIDATORS.loggedEvents,
     default: false,
@@ -93,26 +87,6 @@ export const OWN_SETTINGS = {
   useDynamicRules: { ...FLAG, default: false },
   ruleCacheTimeout: { ...VALIDATORS.cacheTimeout, default: 60, read: readNumber },
   middleware: { ...VALIDATORS.reference, read: readMiddleware },
-  onStoreError: { ...VALIDATORS.storeErrorAction, default: 'local' },
-  database: {
-    ...VALIDATORS.textOrReference,
-    allowed: 'a URL or a client made by createRateLimitClient',
-    isSecret: true,
-    parse: validatedBy((database: string | object, called) => {
-      if (typeof database === 'string') validateDatabaseUrl(database, called)
-    }),
-  },
-  redis: {
-    ...VALIDATORS.textOrReference,
-    allowed: 'a URL such as redis://127.0.0.1:6379, or a client or cluster of ioredis',
-    isSecret: true,
-    parse: validatedBy((redis: string | RedisClient, called) => validateRedis(redis, called)),
-  },
-  schema: {
-    ...VALIDATORS.schemaName,
-    default: DEFAULT_SCHEMA,
-  },
-  namespace: VALIDATORS.namespace,
   hashHeaderKeys: { ...FLAG, default: false },
   user: { ...VALIDATORS.callback, allowed: 'a function of the request' },
   skip: { ...VALIDATORS.callback, allowed: 'a function of the request that answers true or false' },
@@ -120,8 +94,6 @@ export const OWN_SETTINGS = {
   onNotice: { ...VALIDATORS.callback, allowed: 'a function of a client, a limit and a share' },
   hook: { ...VALIDATORS.hook, default: 'onRequest' },
   headers: { ...VALIDATORS.headerVariant, default: 'legacy' },
-  // 500 ms: longer than a busy database takes, shorter than a client waits.
-  storeTimeoutMs: { ...VALIDATORS.storeTimeout, default: 500 },
   // The default holds some seconds of heavy traffic in a few megabytes, at most 20.
   eventBuffer: { ...VALIDATORS.bufferLength, default: 20_000 },
   eventSpool: {
@@ -140,30 +112,6 @@ export const OWN_SETTINGS = {
   },
   metrics: { ...VALIDATORS.reference, allowed: 'an object such as { prometheus: register }', parse: resolveMetrics },
   schedule: { ...VALIDATORS.reference, allowed: 'an object such as { alerts: "*/5 * * * *" }' },
-  clock: { ...VALIDATORS.reference, allowed: 'an object with now()', default: systemClock, parse: validateClock },
 } as const satisfies SettingTable<Omit<RateLimitOptions, keyof AlertSettingOptions>>
 
 export const SETTINGS: SettingTable<RateLimitOptions> = { ...OWN_SETTINGS, ...ALERT_SETTINGS }
-
-/** Reads options from environment variables. An empty variable counts as absent. */
-function optionsFromEnvironment(environment: NodeJS.ProcessEnv): RateLimitOptions {
-  return Object.fromEntries(
-    Object.entries<AnySetting>(SETTINGS).flatMap(([option, { read }]) => {
-      const variable = findVariable(option)
-      const text = variable === undefined ? undefined : environment[variable]?.trim()
-      return text ? [[option, read === undefined ? text : read(text)]] : []
-    }),
-  )
-}
-
-/** Validates one reading of the clock: a wrong time fits no window and no row. */
-function validateClock(clock: Clock): Clock {
-  if (typeof clock.now !== 'function') {
-    throw new InvalidSettingError('Setting "clock" has no function "now": give an object such as { now: Date.now }')
-  }
-  const nowMs: unknown = explain('clock', clock, () => clock.now())
-  if (typeof nowMs === 'number' && nowMs >= 0 && nowMs <= LAST_MOMENT_MS) return clock
-  throw new InvalidSettingError(
-    `Setting "clock" answers ${shown(nowMs)}: give an object whose "now" answers milliseconds since the epoch, as Date.now does`,
-  )
-}

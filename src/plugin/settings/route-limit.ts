@@ -8,9 +8,9 @@ import {
   validatedBy,
   validateSettings,
 } from '../../ground/setting.js'
-import { validateCost, validateCostUnder } from '../../http/cost.js'
 import type { RouteLimitOptions } from '../../http/routes/route-limit.js'
-import { validateLimitName } from '../../rules/field-values.js'
+import { validateCost, validateCostUnder } from '../../limiter/cost.js'
+import { validateLimitName } from '../../limiter/limit-name.js'
 import {
   MIDDLEWARE,
   validateCounts,
@@ -44,6 +44,7 @@ export const ROUTE_LIMIT = {
     default: '',
     parse: validatedBy((name: string, called) => explain(called, name, () => validateLimitName(name))),
   },
+  shared: VALIDATORS.flag,
   allowList: MIDDLEWARE.allowList,
 } as const satisfies SettingTable<RouteLimitOptions>
 
@@ -63,6 +64,9 @@ export function resolveRouteLimit(options: RouteLimitOptions, setting = 'limit')
     throw new InvalidSettingError(`Setting "${called('rate')}" is missing: give a rate such as 5/m`)
   }
   const limit = parseSettings(ROUTE_LIMIT, options, called)
+  if (limit.shared && limit.name === '') {
+    throw new InvalidSettingError(`Setting "${called('shared')}" is true without a name: give a name such as exports`)
+  }
   validateWindows(called('rate'), options.rate, limit.algorithm)
   validateCounts(called('counts'), options.counts, limit.algorithm, limit.counts)
   validateNotices(called('noticeAt'), options.noticeAt, limit.algorithm, limit.noticeAt)

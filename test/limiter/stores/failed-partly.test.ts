@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Cluster } from 'ioredis'
 import type { Check } from '../../../src/limiter/algorithm.js'
-import { createLimiter } from '../../../src/limiter/create-limiter.js'
 import { decideWithoutStore } from '../../../src/limiter/fallback.js'
+import { createSafeLimiter } from '../../../src/limiter/safe-limiter.js'
 import { RedisStore } from '../../../src/limiter/stores/redis/redis-store.js'
 import { DatabaseStore } from '../../../src/limiter/stores/sql/database-store.js'
 import type { Store } from '../../../src/limiter/stores/store.js'
@@ -21,9 +21,14 @@ function checkOf(key: string, algorithm: 'fixed_window' | 'token_bucket'): Check
 
 /** Charges together, and returns how many of the charges are owed. */
 async function charge(store: Store, checks: readonly Check[]) {
-  const limiter = createLimiter({
+  const limiter = createSafeLimiter({
     store,
-    fallback: { decide: (check) => decideWithoutStore(true, check), settle: () => undefined, reset: () => undefined },
+    fallback: {
+      decide: (check) => decideWithoutStore(true, check),
+      settle: () => undefined,
+      reset: () => undefined,
+      resetAll: () => undefined,
+    },
     now: () => NOW_MS,
     timeoutMs: 10_000,
     log: { error: () => undefined, info: () => undefined },

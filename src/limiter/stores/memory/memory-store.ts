@@ -84,6 +84,11 @@ export class MemoryStore implements Store {
     }
   }
 
+  resetAll(prefixes: readonly string[]): void {
+    const keys = [this.#counters, this.#refused, this.#permits.counters].flatMap((some) => [...some.keys()])
+    this.reset(keys.filter((key) => prefixes.some((prefix) => key.startsWith(prefix))))
+  }
+
   close(): void {
     this.#counters.clear()
     this.#refused.clear()
@@ -182,16 +187,16 @@ const INSPECTIONS = 2
  * client could take all permits again.
  */
 class MemoryPermits {
-  readonly #counters = new Map<string, ConcurrencyCounter>()
-  readonly #next = new CyclicIterator(this.#counters)
+  readonly counters = new Map<string, ConcurrencyCounter>()
+  readonly #next = new CyclicIterator(this.counters)
 
   get size(): number {
-    return this.#counters.size
+    return this.counters.size
   }
 
   check(check: Check, nowMs: number): Decision {
     const { key } = check
-    const before = this.#counters.get(key)
+    const before = this.counters.get(key)
     if (before === undefined) this.#next.sweep(INSPECTIONS, ({ taken }) => (taken.at(-1)?.untilMs ?? 0) <= nowMs)
     const { counter, decision } = checkConcurrency(before, check, nowMs)
     this.#keep(key, counter)
@@ -199,20 +204,20 @@ class MemoryPermits {
   }
 
   settle({ key, permit = 0 }: Settlement): void {
-    const counter = this.#counters.get(key)
+    const counter = this.counters.get(key)
     if (counter !== undefined) this.#keep(key, settleConcurrency(counter, permit))
   }
 
   reset(key: string): void {
-    this.#counters.delete(key)
+    this.counters.delete(key)
   }
 
   clear(): void {
-    this.#counters.clear()
+    this.counters.clear()
   }
 
   #keep(key: string, counter: ConcurrencyCounter): void {
-    if (counter.taken.length === 0) this.#counters.delete(key)
-    else this.#counters.set(key, counter)
+    if (counter.taken.length === 0) this.counters.delete(key)
+    else this.counters.set(key, counter)
   }
 }

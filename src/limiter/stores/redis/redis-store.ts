@@ -1,9 +1,9 @@
 import { createHash } from 'node:crypto'
 import { Writable } from 'node:stream'
-import { keyNodes, nodeForTag, RedisConnection } from '../../../database/redis.js'
+import { forEachKey, keyNodes, nodeForTag, RedisConnection } from '../../../database/redis.js'
 import type { RedisClient } from '../../../database/redis-client.js'
 import { allDone } from '../../../ground/all-done.js'
-import { counterKey, validateNamespace } from '../../../ground/storable.js'
+import { counterKey, counterPrefix, validateNamespace } from '../../../ground/storable.js'
 import type { Check, Decision, Settlement } from '../../algorithm.js'
 import { failedAfter } from '../../batch-store.js'
 import { assignDecisions, type CheckGroup, groupChecks } from '../groups.js'
@@ -93,6 +93,21 @@ export class RedisStore implements Store {
     await this.#connection.explained(() => client.incr(this.#resetsKey))
   }
 
+  /** Reads the names of all keys in the Redis, a part at a time, which delays other commands little. */
+  async resetAll(prefixes: readonly string[]): Promise<void> {
+    const client = await this.#connection.client()
+    const begins = prefixes.map(counterPrefix)
+    const pattern = `${this.#prefix}?:{${sharedBeginning(begins)}`
+    await this.#connection.explained(() =>
+      forEachKey(client, pattern, async (keys) => {
+        const names = keys.map((key) => [key, key.slice(this.#prefix.length + '?:{'.length)] as const)
+        const found = names.filter(([, name]) => begins.some((begin) => name.startsWith(begin)))
+        await Promise.all(found.map(([key]) => client.del(key)))
+      }),
+    )
+    await this.#connection.explained(() => client.incr(this.#resetsKey))
+  }
+
   async resets(): Promise<number> {
     const client = await this.#connection.client()
     return Number(await this.#connection.explained(() => client.get(this.#resetsKey)))
@@ -121,6 +136,12 @@ export class RedisStore implements Store {
   #keyFor({ letter }: RedisCounter, storedKey: string): string {
     return `${this.#prefix}${letter}:{${storedKey}}`
   }
+}
+
+/** Returns what some texts all begin with. */
+function sharedBeginning([first = '', ...others]: readonly string[]): string {
+  const length = [...first].findIndex((_, index) => others.some((other) => other[index] !== first[index]))
+  return length === -1 ? first : first.slice(0, length)
 }
 
 const SHA = createHash('sha1').update(SCRIPT).digest('hex')

@@ -11,7 +11,7 @@ import { concurrencyTable } from './concurrency-table.js'
 import { type CounterTable, lockedKeysSql } from './counter-statements.js'
 import { fixedWindowTable } from './fixed-window-table.js'
 import { SQLITE_FUNCTIONS } from './sqlite-functions.js'
-import { forgetCounters, namespacePrefix } from './stored-counters.js'
+import { forgetCounters, namespacePrefix, StoredCounters } from './stored-counters.js'
 import { windowsTable } from './windows-table.js'
 
 export interface DatabaseStoreOptions {
@@ -37,6 +37,7 @@ export class DatabaseStore implements Store {
   readonly concurrency: number
   readonly #database: Database
   readonly #owned: boolean
+  readonly #stored: StoredCounters
   readonly #storedKey: (key: string) => string
   readonly #tables: Readonly<Record<Algorithm, CounterTable>>
   /** The stored keys of counters with rows that were locked at the last attempt. */
@@ -49,6 +50,7 @@ export class DatabaseStore implements Store {
     this.#database =
       typeof database === 'object' ? databaseFor(database) : new Database(database, schema, SQLITE_FUNCTIONS)
     const prefix = namespacePrefix(namespace)
+    this.#stored = new StoredCounters(this.#database, namespace)
     this.#storedKey = (key) => counterKey(prefix + key)
     const dialect = {
       ...this.#database.dialect,
@@ -170,6 +172,10 @@ export class DatabaseStore implements Store {
 
   async reset(keys: readonly string[]): Promise<void> {
     await forgetCounters(this.#database, keys.map(this.#storedKey))
+  }
+
+  async resetAll(prefixes: readonly string[]): Promise<void> {
+    await this.#stored.forgetAll(prefixes)
   }
 
   resets(): Promise<number> {

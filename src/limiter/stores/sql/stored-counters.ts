@@ -2,7 +2,7 @@
 import type { Database } from '../../../database/database.js'
 import type { Dialect, SqlValue } from '../../../database/dialect.js'
 import { bumpRevision } from '../../../database/revision.js'
-import { counterKey } from '../../../ground/storable.js'
+import { counterKey, counterPrefix } from '../../../ground/storable.js'
 import type { Algorithm } from '../../algorithm.js'
 import type { WindowNumbers } from '../../windows.js'
 import { parseWindows, WINDOW_LAYOUTS, type WindowLayout } from './windows-text.js'
@@ -50,6 +50,8 @@ const LAYOUTS: Readonly<Partial<Record<Algorithm, WindowLayout>>> = {
   token_bucket: WINDOW_LAYOUTS.rate_limit_buckets,
   leaky_bucket: WINDOW_LAYOUTS.rate_limit_buckets,
 }
+/** A statement deletes so many in a few milliseconds. */
+const FORGOTTEN_AT_ONCE = 1_000
 /** The last character of all, in the order of bytes. */
 const LAST = '\u{10ffff}'
 
@@ -116,6 +118,18 @@ export class StoredCounters {
     )
     const rows = await query<CounterRow>(`${selects.join(' UNION ')} ORDER BY 1 LIMIT $2`, parameters)
     return rows.map(toCounter)
+  }
+
+  /** Forgets all counters whose names begin with one of some texts, some at a time: no statement holds many rows for long. */
+  async forgetAll(prefixes: readonly string[]): Promise<void> {
+    const stored = prefixes.map((prefix) => counterPrefix(this.#prefix + prefix).slice(this.#prefix.length))
+    for (let after = '', isDone = false; !isDone; ) {
+      const found = await this.find({ names: [], prefixes: stored, after, limit: FORGOTTEN_AT_ONCE })
+      const keys = [...new Set(found.map(({ key }) => key))]
+      await this.forget(keys)
+      after = keys.at(-1) ?? ''
+      isDone = found.length < FORGOTTEN_AT_ONCE
+    }
   }
 
   /** Returns the name of a stored key, which is another one where the key was shortened. */

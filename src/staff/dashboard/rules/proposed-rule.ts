@@ -1,8 +1,8 @@
 /** A rule for the requests of a filter, as the form of the panel shows it first. */
 
+import { RESERVED_NAMES } from '../../../limiter/limit-name.js'
 import { parseRate } from '../../../limiter/rate.js'
 import type { SuggestedRates } from '../../../reports/suggested-rates.js'
-import { RESERVED_NAMES } from '../../../rules/field-values.js'
 import type { RuleEntry } from '../../../rules/rule-fields.js'
 
 /** The most characters of a pattern, and of a priority's number. */

@@ -16,7 +16,7 @@ import { TimeLimit } from './time-limit.js'
  */
 const GIVING_BACK_MS = 200
 
-export interface LimiterOptions extends Omit<CircuitBreakerOptions, 'onRecovery' | 'owe' | 'part'> {
+export interface SafeLimiterOptions extends Omit<CircuitBreakerOptions, 'onRecovery' | 'owe' | 'part'> {
   readonly store: BatchStore
   /** Polls whether remembered refusals still hold: whether another process has reset a counter. */
   readonly refusalsPoll?: RefusalsPoll | undefined
@@ -33,7 +33,7 @@ export interface LimiterOptions extends Omit<CircuitBreakerOptions, 'onRecovery'
  * lets the fallback decide while the store fails or is too slow. A store in process memory answers at once and needs
  * neither batches nor remembered refusals nor shares.
  */
-export function createLimiter(options: LimiterOptions): Limiter {
+export function createSafeLimiter(options: SafeLimiterOptions): Limiter {
   const { store } = options
   if (store.partOf === undefined) return createPartLimiter(options, '')
   return limiterByPart(store.partOf.bind(store), (part) => createPartLimiter(options, part))
@@ -41,7 +41,7 @@ export function createLimiter(options: LimiterOptions): Limiter {
 
 /** Creates the limiter of a store, or of one of its parts. */
 function createPartLimiter(
-  { store, refusalsPoll, lease, givesBack = () => false, timeoutMs, fallback, now, log }: LimiterOptions,
+  { store, refusalsPoll, lease, givesBack = () => false, timeoutMs, fallback, now, log }: SafeLimiterOptions,
   part: string,
 ): Limiter {
   const isRemote = store.concurrency !== Number.POSITIVE_INFINITY
@@ -111,6 +111,12 @@ function createPartLimiter(
     refusalsPoll?.isFresh(nowMs)
     return leases?.decideLocally(check, nowMs) ?? checkInBatch(check, nowMs, waitedMs)
   }
+
+  function forgetAll(): void {
+    refusals?.forgetAll()
+    leases?.forgetAll()
+  }
+
   return {
     check: checkInBatch,
     charge,
@@ -119,11 +125,22 @@ function createPartLimiter(
     settle: batches.settle,
     giveBack: batches.giveBack,
     checkLeased: leases === undefined ? checkInBatch : checkLeased,
-    reset: async (keys) => safe.reset(keys),
-    forgetAll() {
-      refusals?.forgetAll()
-      leases?.forgetAll()
+    async refund(settlement, nowMs) {
+      await batches.settle(settlement, nowMs)
+      refusals?.forget([settlement.key])
     },
+    reset: async (keys) => safe.reset(keys),
+    async resetAll(prefixes) {
+      forgetAll()
+      fallback.resetAll(prefixes)
+      try {
+        await store.resetAll?.(prefixes)
+      } finally {
+        // An earlier check may have been answered meanwhile.
+        forgetAll()
+      }
+    },
+    forgetAll,
     async close() {
       breaker.close()
       await batches.close()

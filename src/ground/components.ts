@@ -1,6 +1,4 @@
-import type { FastifyInstance } from 'fastify'
-
-/** A part of the plugin that begins with the app, or ends with it. */
+/** A part of an app or of a limiter that begins with it, or ends with it. */
 export interface Component {
   /** Prepares at registration, which fails when it rejects. */
   prepare?(): Promise<void>
@@ -25,15 +23,13 @@ const CLOSE_MS = 3_000
  * Redis hangs, a part does not keep the next one from closing, and all are given up after three seconds.
  */
 export class Components {
-  readonly #log: FastifyInstance['log']
+  readonly #log: { warn(details: object, message: string): void }
   /** The connections that the others use; they are closed last. */
   readonly #connections: Opened[] = []
   readonly #parts: Opened[] = []
 
-  constructor(app: FastifyInstance) {
-    this.#log = app.log
-    app.addHook('onReady', () => this.#start())
-    app.addHook('onClose', () => this.#close())
+  constructor(log: { warn(details: object, message: string): void }) {
+    this.#log = log
   }
 
   /** Adds a component that others use until they are closed, and returns it. */
@@ -56,12 +52,12 @@ export class Components {
     for (const component of this.#all) await component.prepare?.()
   }
 
-  async #start(): Promise<void> {
+  async start(): Promise<void> {
     for (const component of this.#all) await component.start?.()
   }
 
   /** Closes all components, and then throws the first failure. */
-  async #close(): Promise<void> {
+  async close(): Promise<void> {
     const startedMs = performance.now()
     const failures: unknown[] = []
     const unclosed = new Set<string>()
@@ -89,7 +85,7 @@ export class Components {
     }
     if (unclosed.size > 0) {
       const names = [...unclosed].join(', ')
-      this.#log.warn(`Rate limit: not closed within ${CLOSE_MS / 1_000} seconds, and given up: ${names}`)
+      this.#log.warn({}, `Rate limit: not closed within ${CLOSE_MS / 1_000} seconds, and given up: ${names}`)
     }
     if (failures.length > 0) throw failures[0]
   }

@@ -1,23 +1,14 @@
 import { dirname } from 'node:path'
 import { setTimeout as delay } from 'node:timers/promises'
-import { type Database, isFault } from '../database/database.js'
-import { sqlitePath } from '../database/database-url.js'
-import { exposedFiles, isOpenToAll } from '../database/sqlite-file.js'
+import type { Component } from '../ground/components.js'
 import { errorCode, errorMessage, InvalidSettingError } from '../ground/errors.js'
 import type { OutageLog } from '../ground/outage-log.js'
-import type { Component } from './components.js'
-import type { Settings } from './settings/resolve.js'
+import { type Database, isFault } from './database.js'
+import { sqlitePath } from './database-url.js'
+import { exposedFiles, isOpenToAll } from './sqlite-file.js'
 
 /** The longest wait for a database server at start, in milliseconds. */
 const START_TIMEOUT_MS = 3_000
-
-/** Returns whether the app stores anything in the database. */
-export function needsDatabase({ middleware, logEvents, useDynamicRules, schedule, usage }: Settings): boolean {
-  const keepsUsage = usage !== undefined && usage !== false && usage.length > 0
-  return (
-    middleware.backend === 'database' || logEvents !== false || useDynamicRules || schedule !== undefined || keepsUsage
-  )
-}
 
 /**
  * Prepares the database when a server starts. The embedded database must open: a wrong path is an error at start. An

@@ -1,0 +1,12 @@
+/** `fastify-smart-ratelimit/limiter`: limits without a request, for workers, queues, sockets and tools. */
+export type { PrivacyOptions, PrivacySettingOptions } from './clients/privacy-settings.js'
+export type { RedisClient } from './database/redis-client.js'
+export { InvalidSettingError, type MessageErrorConstructor } from './ground/errors.js'
+export type { Clock } from './ground/time/clock.js'
+export type { Algorithm, Check, Decision, Settlement, WindowState } from './limiter/algorithm.js'
+export type { ClientCheckOptions, ClientLimit, ClientLimitOptions, Permit } from './limiter/core/client-limit.js'
+export type { CountingOptions } from './limiter/core/counting-options.js'
+export { createLimiter, type RateLimiter } from './limiter/core/create-limiter.js'
+export type { LimiterLog, RateLimiterOptions } from './limiter/core/limiter-settings.js'
+export type { StoreErrorAction } from './limiter/fallback.js'
+export type { Store } from './limiter/stores/store.js'
