@@ -182,7 +182,9 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
       'On PostgreSQL everything lives in a schema of its own, which is created where there is none: the user of the URL needs the right to do that.',
     ],
     example: 'RATELIMIT_DATABASE_URL=postgresql://user@localhost/app ratelimit migrate',
-  }).action((options, command) => perform(command, import('./migrate.js'), options))
+  })
+    .option('--partitioned', 'make the event log a partitioned table (PostgreSQL)')
+    .action((options, command) => perform(command, import('./migrate.js'), options))
 
   const override = program
     .command('override')

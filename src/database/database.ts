@@ -12,6 +12,7 @@ import type {
 } from './dialect.js'
 import type { FileWatch } from './file-watch.js'
 import { applyMigrations, missingMigrations } from './migrate.js'
+import { partitionLog } from './partitions.js'
 import { createPostgresqlConnection } from './postgresql.js'
 import { postgresqlDialect } from './postgresql-dialect.js'
 import { createSqliteConnection } from './sqlite.js'
@@ -92,6 +93,15 @@ export class Database {
       throw error
     })
     return this.#ready
+  }
+
+  /**
+   * Makes the event log a partitioned table.
+   *
+   * @returns false where it is one already
+   */
+  partitionLog(): Promise<boolean> {
+    return this.#whenReady(() => partitionLog(this.dialect, this.#connection))
   }
 
   async #prepare(watch?: FileWatch): Promise<void> {

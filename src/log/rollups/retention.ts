@@ -1,5 +1,6 @@
 import { deleteInBatches, MAX_BATCH_SIZE } from '../../database/batches.js'
 import type { Database } from '../../database/database.js'
+import { addPartitions, dropPartition, readPartitions } from '../../database/partitions.js'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { type Clock, DAY_MS, HOUR_MS, latestStartMs } from '../../ground/time/clock.js'
 import { foldForReport } from './catch-up.js'
@@ -55,9 +56,12 @@ export async function cleanupOldEvents(
   const deletionSql = (condition: string, limit: string) => `DELETE FROM ${table} WHERE id IN (
     SELECT id FROM ${table} WHERE ${condition} AND id <= ${watermarkSql(database)} ORDER BY "timestamp", id LIMIT ${limit})`
   await foldForReport(database, clock.now(), 1)
+  await addPartitions(database)
+  const dropped = await dropOldPartitions(database, cutoffMs, signal)
   const deleteOld = () => database.execute(deletionSql(isOld, '$2'), [cutoffMs, batchSize])
   const deleteMisdated = () => database.execute(deletionSql(isMisdated, '$3'), [cutoffMs, latestMs, batchSize])
-  let deleted = await deleteInBatches(batchSize, deleteOld, { onProgress, signal })
+  const further = (rows: number) => onProgress?.(dropped + rows)
+  let deleted = dropped + (await deleteInBatches(batchSize, deleteOld, { onProgress: further, signal }))
   const before = deleted
   if (!signal?.aborted) {
     const progress = (misdated: number) => onProgress?.(before + misdated)
@@ -78,4 +82,18 @@ export async function cleanupOldEvents(
     if ((hour + 1) * HOUR_MS <= cutoffMs && !signal?.aborted) await recountHour(database, hour, clock.now())
   }
   return deleted
+}
+
+/** Drops the partitions of a log that only have old events, all of them folded. Returns the number of events. */
+async function dropOldPartitions(database: Database, cutoffMs: number, signal?: AbortSignal): Promise<number> {
+  const partitions = await readPartitions(database)
+  if (partitions.length === 0) return 0
+  const [state] = await database.query<{ watermark: number }>(`SELECT ${watermarkSql(database)} AS watermark`)
+  let dropped = 0
+  for (const partition of partitions) {
+    // An id beyond the range has been settled: no further event gets one of the range.
+    if (partition.to > (state?.watermark ?? 0) || signal?.aborted) continue
+    dropped += await dropPartition(database, partition, cutoffMs)
+  }
+  return dropped
 }

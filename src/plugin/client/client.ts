@@ -1,4 +1,5 @@
 import { attachDatabase, Database, databaseFor } from '../../database/database.js'
+import { partitionEvents } from '../../database/partitions.js'
 import type { GeneratedClient } from '../../database/prisma/generated-client.js'
 import { loadModule, modulePath } from '../../ground/package-root.js'
 import { type Clock, systemClock } from '../../ground/time/clock.js'
@@ -54,18 +55,23 @@ function createLazyClient<T extends { $disconnect(): Promise<void> }>(database: 
   return lazyClient
 }
 
-/** The database and schema that `migrate` works on. */
-export type MigrateOptions = Pick<ClientOptions, 'database' | 'schema'>
+/** What `migrate` works on. */
+export interface MigrateOptions extends Pick<ClientOptions, 'database' | 'schema'> {
+  /** Whether the event log becomes a partitioned table, on PostgreSQL; false by default, and nothing undoes it. */
+  readonly partitioned?: boolean | undefined
+}
 
 /**
  * Brings a database to the current schema. It can be repeated, and several processes can run it at once.
  *
  * @returns the names of the migrations that it applied
  */
-export async function migrate({ database: url, schema }: MigrateOptions = {}): Promise<string[]> {
+export async function migrate({ database: url, schema, partitioned }: MigrateOptions = {}): Promise<string[]> {
   const database = new Database(url, schema)
   try {
-    return await database.migrate()
+    const applied = await database.migrate()
+    if (partitioned) await partitionEvents(database)
+    return applied
   } finally {
     await database.close()
   }
