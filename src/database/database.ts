@@ -12,7 +12,7 @@ import type {
 } from './dialect.js'
 import type { FileWatch } from './file-watch.js'
 import { applyMigrations, missingMigrations } from './migrate.js'
-import { partitionLog } from './partitions.js'
+import { partitionLog } from './partition-log.js'
 import { createPostgresqlConnection } from './postgresql.js'
 import { postgresqlDialect } from './postgresql-dialect.js'
 import { createSqliteConnection } from './sqlite.js'

@@ -1,32 +1,13 @@
 /**
- * The event log as a partitioned table of PostgreSQL: ranges of ids, which whole days of old events leave at once. A
- * partition for all other ids takes what no range is for, so that no insert ever fails.
+ * The partitions of an event log on PostgreSQL: ranges of ids, which old events leave at once. A partition for all other
+ * ids takes what no range is for, so that no insert ever fails.
  */
-import { setTimeout as delay } from 'node:timers/promises'
-import { errorCode, InvalidSettingError } from '../ground/errors.js'
+import { errorCode } from '../ground/errors.js'
 import type { Database } from './database.js'
-import type { Dialect, Query, SqlConnection } from './dialect.js'
+import { EVENTS, idsPerDay, LOCK_MS, LOCK_NOT_AVAILABLE, OTHERS, unlessLocked } from './partition-log.js'
 
-const EVENTS = 'rate_limit_event'
-const FIRST = `${EVENTS}_first`
-const OTHERS = `${EVENTS}_others`
-/** The indexes of the log, and its triggers, without the beginning of their names. */
-const INDEXES = ['key_timestamp', 'timestamp', 'allowed_timestamp_outcome_weight']
-const TRIGGERS = ['lock', 'insert', 'update', 'delete', 'truncate'].map((name) => `${EVENTS}_rollup_${name}`)
-
-/** The ids of a partition: those of a day, between these bounds. */
-const FEWEST_IDS = 100_000
-const MOST_IDS = 1_000_000_000
 /** The number of ranges that are ready for ids to come. */
 const RANGES_AHEAD = 3
-/** The longest that a statement queues writers behind it, while it waits for those that are under way. */
-const LOCK_MS = 10
-/** How often, and at what distances, a lock is asked for: for half a minute. */
-const ATTEMPTS = 300
-const PAUSE_MS = 100
-
-const LOCK_NOT_AVAILABLE = '55P03'
-
 /** A range of ids. */
 export interface Partition {
   /** The name of its table. */
@@ -37,85 +18,11 @@ export interface Partition {
   readonly to: number
 }
 
-/**
- * Makes the event log of a database a partitioned table. Its table becomes the first partition as it stands.
- *
- * @returns false where it is one already
- * @throws InvalidSettingError for SQLite
- */
-export async function partitionLog(dialect: Dialect, connection: SqlConnection): Promise<boolean> {
-  if (dialect.provider !== 'postgresql') {
-    throw new InvalidSettingError(
-      'The event log can be partitioned on PostgreSQL only, and the database is a SQLite file',
-    )
-  }
-  const { exclusively } = connection
-  if (await exclusively((query) => isPartitioned(dialect, query))) return false
-  const last = await exclusively((query) => readLastId(dialect, query))
-  const bound = last + (await exclusively((query) => idsPerDay(dialect, query)))
-  const table = dialect.table(EVENTS)
-  await unlessLocked(() =>
-    exclusively(async (_query, script) => {
-      // Without it, each range would be searched in the first partition while writers wait.
-      await script(`SET LOCAL lock_timeout = ${LOCK_MS};
-        ALTER TABLE ${table} DROP CONSTRAINT IF EXISTS rate_limit_event_ids;
-        ALTER TABLE ${table} ADD CONSTRAINT rate_limit_event_ids CHECK (id < ${bound}) NOT VALID`)
-    }),
-  )
-  await exclusively((_query, script) => script(`ALTER TABLE ${table} VALIDATE CONSTRAINT rate_limit_event_ids`))
-  await unlessLocked(() => exclusively((query, script) => swap(dialect, query, script, bound)))
-  return true
-}
-
 /** Makes the event log of a database a partitioned table, with ranges for ids to come. Returns false where it is one. */
 export async function partitionEvents(database: Database): Promise<boolean> {
   const isNew = await database.partitionLog()
   await addPartitions(database)
   return isNew
-}
-
-/** Puts a partitioned table in the place of the log, in one transaction: triggers, rights and sequence go with the name. */
-async function swap(
-  dialect: Dialect,
-  query: Query,
-  script: (sql: string) => Promise<void>,
-  bound: number,
-): Promise<void> {
-  const [events, first, others] = [EVENTS, FIRST, OTHERS].map(dialect.table)
-  await script(`SET LOCAL lock_timeout = ${LOCK_MS}; LOCK TABLE ${events} IN ACCESS EXCLUSIVE MODE`)
-  const triggers = await query<{ name: string; sql: string }>(
-    `SELECT tgname AS name, pg_get_triggerdef(oid) AS sql FROM pg_trigger
-     WHERE tgrelid = $1::regclass AND tgname = ANY (ARRAY(SELECT jsonb_array_elements_text($2::jsonb))) ORDER BY tgname`,
-    [`${events}`, JSON.stringify(TRIGGERS)],
-  )
-  await script(`
-    ${triggers.map(({ name }) => `DROP TRIGGER ${name} ON ${events};`).join('\n')}
-    ALTER TABLE ${events} RENAME TO ${FIRST};
-    ALTER TABLE ${first} RENAME CONSTRAINT ${EVENTS}_pkey TO ${FIRST}_pkey;
-    ${INDEXES.map((name) => `ALTER INDEX ${dialect.table(`${EVENTS}_${name}_idx`)} RENAME TO ${FIRST}_${name}_idx;`).join('\n')}
-    CREATE TABLE ${events} (LIKE ${first} INCLUDING DEFAULTS) PARTITION BY RANGE (id);
-    ALTER TABLE ${events} ADD CONSTRAINT ${EVENTS}_weight_check CHECK (weight >= 1),
-      ADD CONSTRAINT ${EVENTS}_pkey PRIMARY KEY (id);
-    CREATE INDEX ${EVENTS}_timestamp_idx ON ${events} ("timestamp");
-    CREATE INDEX ${EVENTS}_key_timestamp_idx ON ${events} (key, "timestamp");
-    CREATE INDEX ${EVENTS}_allowed_timestamp_outcome_weight_idx ON ${events} (allowed, "timestamp", outcome, weight);
-    ALTER TABLE ${events} ATTACH PARTITION ${first} FOR VALUES FROM (MINVALUE) TO (${bound});
-    ALTER TABLE ${first} DROP CONSTRAINT rate_limit_event_ids;
-    CREATE TABLE ${others} PARTITION OF ${events} DEFAULT;
-    ALTER SEQUENCE ${dialect.table(`${EVENTS}_id_seq`)} OWNED BY ${events}.id;
-    DO $$
-    DECLARE
-      its RECORD;
-    BEGIN
-      EXECUTE format('ALTER TABLE ${events} OWNER TO %s', (SELECT relowner::regrole FROM pg_class WHERE oid = '${first}'::regclass));
-      FOR its IN SELECT privilege_type AS what, is_grantable AS grants,
-          CASE grantee WHEN 0 THEN 'PUBLIC' ELSE grantee::regrole::text END AS grantee
-        FROM pg_class, aclexplode(relacl) WHERE pg_class.oid = '${first}'::regclass
-      LOOP
-        EXECUTE format('GRANT %s ON ${events} TO %s%s', its.what, its.grantee, CASE WHEN its.grants THEN ' WITH GRANT OPTION' ELSE '' END);
-      END LOOP;
-    END $$;
-    ${triggers.map(({ sql }) => `${sql};`).join('\n')}`)
 }
 
 /** Makes ranges for ids to come, where the log is partitioned. What locks hold up is left to the next call. */
@@ -134,52 +41,6 @@ export async function addPartitions(database: Database): Promise<void> {
   let from = Math.max(late, ...partitions.map(({ to }) => to))
   for (; from < present.last + RANGES_AHEAD * size; from += size) {
     if (!(await addPartition(database, from, from + size))) return
-  }
-}
-
-/** Returns how many ids a day has, as far as the last day and the last hour tell. */
-async function idsPerDay(dialect: Dialect, query: Query): Promise<number> {
-  const idAt = (age: string) =>
-    `(SELECT id FROM ${dialect.table(EVENTS)} WHERE "timestamp" >= now() - interval '${age}' ORDER BY "timestamp" LIMIT 1)`
-  const last = await readLastId(dialect, query)
-  const [ids] = await query<{ day: number | null; hour: number | null }>(
-    `SELECT ${idAt('1 day')} AS day, ${idAt('1 hour')} AS hour`,
-  )
-  const day = last - (ids?.day ?? last)
-  const hour = last - (ids?.hour ?? last)
-  return Math.min(MOST_IDS, Math.max(FEWEST_IDS, day, 24 * hour))
-}
-
-async function readLastId(dialect: Dialect, query: Query): Promise<number> {
-  const [row] = await query<{ last: number }>(
-    `SELECT GREATEST(last_value, (SELECT MAX(id) FROM ${dialect.table(EVENTS)})) AS last FROM ${dialect.table(`${EVENTS}_id_seq`)}`,
-  )
-  return row?.last ?? 0
-}
-
-async function isPartitioned(dialect: Dialect, query: Query): Promise<boolean> {
-  const rows = await query(`SELECT 1 FROM pg_class WHERE oid = to_regclass($1) AND relkind = 'p'`, [
-    dialect.table(EVENTS),
-  ])
-  return rows.length > 0
-}
-
-/**
- * Runs a change that needs a lock of the whole log, again and again until no transaction is in its way.
- *
- * @throws Error where one is for half a minute
- */
-async function unlessLocked<T>(change: () => Promise<T>): Promise<T> {
-  for (let attempt = 1; ; attempt++) {
-    try {
-      return await change()
-    } catch (error) {
-      if (errorCode(error) !== LOCK_NOT_AVAILABLE) throw error
-      if (attempt === ATTEMPTS) {
-        throw new Error('A long transaction uses the event log: end it, or run this again after it.', { cause: error })
-      }
-      await delay(PAUSE_MS)
-    }
   }
 }
 
