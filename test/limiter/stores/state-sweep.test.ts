@@ -123,13 +123,13 @@ forEachDatabase((provider) => {
   })
 })
 
-test('a plugin that is disabled, or that counts elsewhere and keeps no usage, does not sweep', async (t) => {
+test('a plugin that is disabled, or that stores nothing in the database, does not sweep', async (t) => {
   const timers = watchTimers(t)
   const database = await openDatabase(t, 'sqlite')
   const store = new DatabaseStore({ database: database.client })
   await startApp(t, { database, plugin: { enabled: false } })
-  await startApp(t, { database, plugin: { logEvents: true, usage: false, middleware: { backend: 'memory' } } })
-  await startApp(t, { database, plugin: { logEvents: true, usage: false, middleware: { backend: store } } })
+  await startApp(t, { database, plugin: { middleware: { backend: 'memory' } } })
+  await startApp(t, { database, plugin: { middleware: { backend: store } } })
   assert.equal(timers.long.length, 0)
 
   await startApp(t, { database })

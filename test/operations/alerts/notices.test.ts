@@ -1,7 +1,9 @@
 /** Messages that a client has used a share of a window, through a real mail server and a real receiver of webhooks. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { HOUR_MS } from '../../../src/ground/time/clock.js'
 import type { RateLimitOptions } from '../../../src/index.js'
+import { deleteOldNotices } from '../../../src/operations/alerts/notice-table.js'
 import { WEBHOOK_FORMATS } from '../../../src/operations/alerts/webhook-format.js'
 import { openDatabase } from '../../support/build-app.js'
 import { fakeClock } from '../../support/clock.js'
@@ -95,6 +97,25 @@ forEachDatabase((provider) => {
     assert.deepEqual(clients.toSorted(), ['user:a', 'user:b'])
   })
 
+  test('a server deletes the notices of windows that are over, a day after they were made at the earliest', async (t) => {
+    const database = await openDatabase(t, provider)
+    const clock = fakeClock(NOON_MS)
+    const month = await startNoticeApp(t, database, { clock })
+    const minute = await startNoticeApp(t, database, { clock, limit: { name: 'minute', rate: '10/m' } })
+    await month.use(800)
+    await minute.use(10)
+    await month.app.close()
+    await minute.app.close()
+    const left = async (afterMs: number) => {
+      await deleteOldNotices(database.database, NOON_MS + afterMs, 100)
+      const sql = `SELECT id FROM ${database.database.dialect.table('rate_limit_notice')}`
+      return (await database.database.query(sql)).length
+    }
+    assert.equal(await left(23 * HOUR_MS), 3)
+    assert.equal(await left(25 * HOUR_MS), 1)
+    assert.equal(await left(9 * 24 * HOUR_MS), 0)
+  })
+
   test('a server without channels leaves its notices to the runs of alerts, which tell of those of the last day', async (t) => {
     const database = await openDatabase(t, provider)
     const receiver = await startWebhookReceiver(t)
@@ -102,7 +123,7 @@ forEachDatabase((provider) => {
     const server = await startNoticeApp(t, database, { clock })
     await server.use(800, 'a')
     await eventually('it is told', () => server.told.length === 1)
-    clock.advance(24 * 3_600_000)
+    clock.advance(24 * HOUR_MS)
     await server.use(1_000, 'b')
     await server.app.close()
     const runner = await startNoticeApp(t, database, { clock, plugin: { alertWebhook: receiver.url } })

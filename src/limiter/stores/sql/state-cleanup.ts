@@ -124,7 +124,7 @@ const BATCH_SIZE = 100
 const PAUSE_MS = 50
 
 /**
- * Deletes counters and bans that have expired, in the background of a server. Every turn of the timer is one batch of
+ * Deletes counters, bans and the like that have expired, in the background of a server. Every turn of the timer is one batch of
  * one table.
  *
  * Several processes need no coordination: they run at random times, skip each other's locked rows, and together may
