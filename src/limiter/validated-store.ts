@@ -19,7 +19,7 @@ export function validatedStore(store: BatchStore): BatchStore {
     reset: (keys) => store.reset(keys),
     ...(store.resetAll === undefined ? {} : { resetAll: store.resetAll.bind(store) }),
     ...(store.settle === undefined ? {} : { settle: store.settle.bind(store) }),
-    ...(store.resets === undefined ? {} : { resets: store.resets.bind(store) }),
+    ...(store.resets === undefined ? {} : { resets: async () => validatedResets(await store.resets?.()) }),
     ...(store.partOf === undefined ? {} : { partOf: store.partOf.bind(store) }),
   }
 }
@@ -33,25 +33,33 @@ function validated(decisions: Answers, checks: readonly Check[]): Answers {
   return decisions
 }
 
-function findProblem(decision: Decision | undefined, { policy }: Check): string | undefined {
+/** @throws RangeError for what is no count, by which other processes' resets would be noticed all the time */
+function validatedResets(counted: unknown): number {
+  if (typeof counted === 'number' && Number.isFinite(counted)) return counted
+  throw new RangeError(`the store answered resets: ${String(counted)}`)
+}
+
+function findProblem(decision: Decision | undefined, { policy, charges }: Check): string | undefined {
   if (decision === null || typeof decision !== 'object') return `${String(decision)} in place of a decision`
   const { allowed, count, windows } = decision
   const periodMs = Math.max(...(policy.windows ?? [policy]).map((window) => window.periodMs))
   // A bucket in debt takes longer.
   const drainMs = isBucket(policy) ? LONGEST_DRAIN_MS : 0
   const longestMs = 2 * periodMs + drainMs + MAX_AHEAD_MS
-  if (typeof allowed !== 'boolean') return `allowed: ${String(allowed)}`
+  if (typeof allowed !== 'boolean' || (charges && !allowed)) return `allowed: ${String(allowed)}`
   if (!isWhole(count)) return `count: ${String(count)}`
   if ((windows?.length ?? 0) !== (policy.windows?.length ?? 0)) return 'not one state for each window'
   return [decision, ...(windows ?? [])].map((state) => findStateProblem(state, longestMs)).find(Boolean)
 }
 
 function findStateProblem(
-  { limit, remaining, resetMs, retryAfterMs }: WindowState,
+  { limit, remaining, resetMs, retryAfterMs, taken }: WindowState,
   longestMs: number,
 ): string | undefined {
   if (!isWhole(limit)) return `limit: ${String(limit)}`
   if (!isWhole(remaining)) return `remaining: ${String(remaining)}`
+  // What a settlement would count from.
+  if (taken !== undefined && !isWhole(taken)) return `taken: ${String(taken)}`
   if (retryAfterMs !== null && !isWithin(retryAfterMs, longestMs)) return `retryAfterMs: ${String(retryAfterMs)}`
   return isWithin(resetMs, longestMs) ? undefined : `resetMs: ${String(resetMs)}`
 }
@@ -61,5 +69,5 @@ function isWhole(value: unknown): boolean {
 }
 
 function isWithin(value: number, longestMs: number): boolean {
-  return value >= 0 && value <= longestMs
+  return typeof value === 'number' && value >= 0 && value <= longestMs
 }

@@ -12,6 +12,7 @@ import { eventually } from '../support/eventually.js'
 import { moduleUrl } from '../support/modules.js'
 import { runProgram } from '../support/optional-peers.js'
 
+const STORE: Store = { concurrency: 1, check: () => [], reset: () => undefined, close: () => undefined }
 const SILENT = { error: () => undefined, warn: () => undefined, info: () => undefined }
 const REDIS = { RATELIMIT_REDIS_URL: 'redis://127.0.0.1:1' }
 const DATABASE = { RATELIMIT_DATABASE_URL: 'file:./counters.db' }
@@ -45,6 +46,8 @@ test('a wrong option names itself, its value and the remedy', async () => {
   const wrong: readonly [object, RegExp][] = [
     [{ redis: 'http://x' }, /Setting "redis"/],
     [{ store: {} }, /Setting "store" is \{\}, which is not a valid Store/],
+    [{ store: { ...STORE, concurrency: Number.NaN } }, /"store" is a Store with the concurrency NaN: give 1 or more/],
+    [{ store: { ...STORE, concurrency: 0 } }, /"store" is a Store with the concurrency 0/],
     [{ storeTimeoutMs: 0 }, /Setting "storeTimeoutMs" is 0/],
     [{ lease: '5s' }, /Setting "lease" is "5s": give a time such as 1s/],
     [{ middleware: {} }, /Setting "middleware" does not exist/],
@@ -52,10 +55,7 @@ test('a wrong option names itself, its value and the remedy', async () => {
     [{ privacy: { addresses: 'pseudonym' } }, /without "hashSecret"/],
     [{ log: {} }, /Setting "log" is not a logger/],
     [{ database: {} }, /createRateLimitClient did not create/],
-    [
-      { lease: '1s', store: { concurrency: 1, check: () => [], reset: () => undefined, close: () => undefined } },
-      /no method settle/,
-    ],
+    [{ lease: '1s', store: STORE }, /no method settle/],
   ]
   for (const [options, message] of wrong) await assert.rejects(createLimiter(options), message)
   assert.throws(

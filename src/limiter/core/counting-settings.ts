@@ -53,9 +53,17 @@ export type Backend = 'database' | 'memory' | 'redis' | Store
 /** @throws InvalidSettingError for what is not one */
 export function validateBackend(backend: unknown, called: string): Backend {
   if (backend === 'database' || backend === 'memory' || backend === 'redis') return backend
-  if (isStore(backend)) return backend
+  if (isStore(backend)) return validateStore(backend, called)
   throw new InvalidSettingError(
     `Setting "${called}" is ${shown(backend)}, which is not a valid backend: give database, memory, redis, or a Store`,
+  )
+}
+
+/** @throws InvalidSettingError for a number of batches with which none would ever be sent */
+export function validateStore(store: Store, called: string): Store {
+  if (store.concurrency >= 1) return store
+  throw new InvalidSettingError(
+    `Setting "${called}" is a Store with the concurrency ${store.concurrency}: give 1 or more, or Infinity where it answers at once`,
   )
 }
 

@@ -21,7 +21,15 @@ import { decideWithoutStore } from '../fallback.js'
 import type { Store } from '../stores/store.js'
 import type { CountingSettings } from './counting.js'
 import type { CountingOptions } from './counting-options.js'
-import { type Backend, COUNTING_SETTINGS, isStore, LEASE, requireSettle, validateBackend } from './counting-settings.js'
+import {
+  type Backend,
+  COUNTING_SETTINGS,
+  isStore,
+  LEASE,
+  requireSettle,
+  validateBackend,
+  validateStore,
+} from './counting-settings.js'
 import { COUNTING_VARIABLES, parseMiddlewareVariable } from './variables.js'
 
 /** Receives failures of the store, and their end, as `(details, message)`: a logger of pino, or `app.log`. */
@@ -73,10 +81,12 @@ export const LIMITER_SETTINGS = {
   store: {
     ...VALIDATORS.reference,
     allowed: 'a Store',
-    parse: ensure(
-      (store: Store) => isStore(store),
-      (store) => `is ${shown(store)}, which is not a valid Store: give one with check and concurrency`,
-    ),
+    parse(store: Store, called: string): Store {
+      if (isStore(store)) return validateStore(store, called)
+      throw new InvalidSettingError(
+        `Setting "${called}" is ${shown(store)}, which is not a valid Store: give one with check and concurrency`,
+      )
+    },
   },
   lease: LEASE,
   ...PRIVACY_SETTINGS,
