@@ -136,7 +136,7 @@ export async function apiPage(): Promise<string> {
 
 /** Describes checks over HTTP. */
 export async function checksPage(): Promise<string> {
-  return documentPage('Checks', await openApiDocument('check'), '`checkPlugin`')
+  return documentPage('Checks over HTTP', await openApiDocument('check'), '`checkPlugin`')
 }
 
 function documentPage(title: string, document: object, plugin: string): string {

@@ -71,7 +71,7 @@ async function startBehind(t: TestContext, proxy: 'nginx' | 'caddy') {
         : await startProxy(
             t,
             (own) =>
-              `{\n admin off\n auto_https off\n}\n${edit(configuration('caddyfile', { ...common, 'shop.example {': `http://:${own} {` }))}`,
+              `{\n admin off\n auto_https off\n}\n${edit(configuration('txt', { ...common, 'shop.example {': `http://:${own} {` }))}`,
             (file) => ['caddy', 'run', '--adapter', 'caddyfile', '--config', file],
           )
     return (path: string, options: RequestOptions = {}) => http.request(port, path, options)

@@ -107,7 +107,23 @@ test('the README has less than 10 kB', () => {
 })
 
 test('every sample has a language that the site can show, and flags that the runner knows', () => {
-  const languages = ['', 'diff', 'dotenv', 'ini', 'js', 'json', 'sh', 'sql', 'text', 'ts', 'txt', 'yaml']
+  const languages = [
+    '',
+    'diff',
+    'dotenv',
+    'go',
+    'ini',
+    'js',
+    'json',
+    'nginx',
+    'python',
+    'sh',
+    'sql',
+    'text',
+    'ts',
+    'txt',
+    'yaml',
+  ]
   const flags = /^(output|background|ci|not-run|fragment|file=[\w.-]+)$/
   for (const { page, line, language, flags: own } of PAGES.flatMap((page) => readSamples(PACKAGE_ROOT, page))) {
     assert.ok(languages.includes(language), `${page}:${line} ${language}`)
