@@ -1,7 +1,7 @@
 /**
  * The story of the demo: a shop's API with visitors and customers. Since 25 minutes a scraper uses twelve addresses of one
  * network, one address guesses passwords, one customer exceeds its limit by mistake, and a campaign meets a rule that was
- * edited to a rate that is too low.
+ * edited to a rate that is too low. Customers ask an assistant, whose limit is in tokens.
  */
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 
@@ -16,6 +16,18 @@ export interface Traffic {
   perMinute(atMs: number, sinceStartMs: number): number
 }
 
+/** The limit of what customers use of the shop's assistant, a language model. */
+export const ASSISTANT_RULE = {
+  name: 'assistant',
+  description: 'Tokens of the language model',
+  pathPattern: '^/assistant$',
+  method: 'POST',
+  key: 'user',
+  rate: '50000/d',
+  unit: 'tokens',
+  reserve: 2_000,
+}
+
 /** The rules of the story, as the database keeps them; the highest priority first. */
 export const DEMO_RULES = [
   {
@@ -28,8 +40,9 @@ export const DEMO_RULES = [
   },
   { name: 'search', description: 'Costs the most', pathPattern: '^/search$', method: 'GET', key: 'user', rate: '60/m' },
   { name: 'orders', description: '', pathPattern: '^/orders$', method: 'POST', key: 'user', rate: '30/m' },
+  ASSISTANT_RULE,
   { name: 'products', description: '', pathPattern: '^/products/', method: 'GET', key: 'user', rate: '5/m' },
-].map((rule, index) => ({ ...rule, priority: 40 - 10 * index }))
+].map((rule, index) => ({ ...rule, priority: 50 - 10 * index }))
 
 /** The fields of rules before the edit that began an incident. */
 export const RULE_BEFORE: Readonly<Record<string, { readonly rate: string }>> = { products: { rate: '60/m' } }
@@ -56,6 +69,14 @@ const customers: Traffic[] = range(12).map((number) => ({
   method: number % 4 === 0 ? 'POST' : 'GET',
   path: number % 4 === 0 ? '/orders' : '/search',
   perMinute: (atMs) => 0.2 * dayFactor(atMs),
+}))
+
+/** What customers ask the assistant, since the demo began: before, there is its usage alone. */
+export const ASSISTANT_TRAFFIC: readonly Traffic[] = customers.map((customer) => ({
+  ...customer,
+  method: 'POST',
+  path: '/assistant',
+  perMinute: (atMs) => 2 * dayFactor(atMs),
 }))
 
 /** A customer whose program has synchronized every six hours, and since the incident began does so without a pause. */

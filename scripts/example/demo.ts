@@ -3,7 +3,16 @@ import { type Database, databaseFor } from '../../src/database/database.js'
 import { DAY_MS, MINUTE_MS, SECOND_MS } from '../../src/ground/time/clock.js'
 import { asActor, type RateLimitClient } from '../../src/index.js'
 import { writeDemoLog } from './demo-log.js'
-import { DEMO_RULES, INCIDENT_MS, RULE_BEFORE, requestsWithin, STORY_DAYS, TRAFFIC } from './demo-story.js'
+import {
+  ASSISTANT_TRAFFIC,
+  DEMO_RULES,
+  INCIDENT_MS,
+  RULE_BEFORE,
+  requestsWithin,
+  STORY_DAYS,
+  TRAFFIC,
+} from './demo-story.js'
+import { tokensOfAnswer, writeDemoUsage } from './demo-usage.js'
 
 /** Adds the rules and the past of the story to a new database, and its present to an app that does not listen yet. */
 export async function tellDemoStory(app: FastifyInstance, defaultRate: string): Promise<void> {
@@ -18,6 +27,7 @@ export async function tellDemoPast(app: FastifyInstance, defaultRate: string, st
   const database = databaseFor(client)
   await writeDemoRules(client, database, startMs)
   await writeDemoLog(database, defaultRate, startMs)
+  await writeDemoUsage(database, startMs)
 }
 
 /** Writes the rules as if they were a week old, and the edit that began an incident. */
@@ -47,6 +57,10 @@ export async function demoRoutes(app: FastifyInstance): Promise<void> {
   app.get('/search', async () => ({ results: [] }))
   app.get('/products/:id', async () => ({ name: 'a product' }))
   app.post('/orders', async (_request, reply) => reply.code(201).send({ ordered: true }))
+  app.post('/assistant', async (request) => {
+    const { tokens: left } = await app.smartRateLimit.charge(request, { tokens: tokensOfAnswer(Math.random) })
+    return { answer: 'It is in stock.', left }
+  })
   app.post('/login', async (_request, reply) => reply.code(401).send({ message: 'Wrong name or password' }))
 }
 
@@ -61,7 +75,7 @@ function sendDemoTraffic(app: FastifyInstance, startMs: number): void {
 
 function sendSecond(app: FastifyInstance, startMs: number): void {
   const nowMs = Date.now()
-  for (const { address, user, method, path, perMinute } of TRAFFIC) {
+  for (const { address, user, method, path, perMinute } of [...TRAFFIC, ...ASSISTANT_TRAFFIC]) {
     const mean = (perMinute(nowMs, nowMs - startMs) * SECOND_MS) / MINUTE_MS
     const headers = user === null ? {} : { authorization: `Bearer demo-${user}` }
     for (let requests = requestsWithin(mean, Math.random); requests > 0; requests--) {

@@ -1,4 +1,5 @@
 /** The limits that the app's own code sets: no rule changes them, and no panel edits them. */
+import { REQUESTS } from '../ground/unit.js'
 import { type Rate, toRateText } from '../limiter/rate.js'
 import { routeConstraints } from './code-counters.js'
 import type { RateFunction } from './policy-limits.js'
@@ -10,6 +11,8 @@ export interface CodeLimit {
   readonly policy: string
   /** The rate, such as `100/m`; null where a function of the request answers it. */
   readonly rate: string | null
+  /** What the rate counts. */
+  readonly unit: string
   /** The option that sets it. */
   readonly setting: 'rateLimits' | 'defaultRate' | 'ceiling' | 'route'
   /** The routes of a limit of routes, such as `POST /login`; empty for the others. */
@@ -19,25 +22,29 @@ export interface CodeLimit {
 export interface CodeLimitSettings {
   readonly rateLimits: Readonly<Record<string, string>>
   readonly defaultRate: string | RateFunction
+  readonly unit: string
   readonly ceiling: Rate | undefined
 }
 
 /** Lists the limits in the order of deciding. Limits that are hooks of a whole scope are not known. */
 export function listCodeLimits(
-  { rateLimits, defaultRate, ceiling }: CodeLimitSettings,
+  { rateLimits, defaultRate, unit, ceiling }: CodeLimitSettings,
   routes: readonly RouteWithLimit[],
 ): CodeLimit[] {
   const prefixes = Object.entries(rateLimits)
     .toSorted(([one], [other]) => other.length - one.length)
-    .map(([policy, rate]): CodeLimit => ({ policy, rate, setting: 'rateLimits', routes: [] }))
+    .map(([policy, rate]): CodeLimit => ({ policy, rate, unit, setting: 'rateLimits', routes: [] }))
   const ofAll: CodeLimit = {
     policy: 'default',
     rate: typeof defaultRate === 'string' ? defaultRate : null,
+    unit,
     setting: 'defaultRate',
     routes: [],
   }
   const ofAddresses: CodeLimit[] =
-    ceiling === undefined ? [] : [{ policy: 'ceiling', rate: toRateText(ceiling), setting: 'ceiling', routes: [] }]
+    ceiling === undefined
+      ? []
+      : [{ policy: 'ceiling', rate: toRateText(ceiling), unit: REQUESTS, setting: 'ceiling', routes: [] }]
   return [...prefixes, ofAll, ...ofAddresses, ...routeLimits(routes)]
 }
 
@@ -45,13 +52,13 @@ export function listCodeLimits(
 function routeLimits(routes: readonly RouteWithLimit[]): CodeLimit[] {
   const listed = new Map<string, { readonly limit: RouteWithLimit['limit']; readonly names: Set<string> }>()
   for (const { route, limit } of routes) {
-    const alike = JSON.stringify([limit.policy, limit.rate])
+    const alike = JSON.stringify([limit.policy, limit.rate, limit.unit])
     const { names } = listed.get(alike) ?? { names: new Set<string>() }
     listed.set(alike, { limit, names })
     for (const method of [route.method].flat()) names.add(`${method} ${route.url}${routeConstraints(route.config)}`)
   }
-  return [...listed.values()].map(({ limit: { policy, rate }, names }) => {
-    return { policy, rate, setting: 'route', routes: withoutHead(names) }
+  return [...listed.values()].map(({ limit: { policy, rate, unit }, names }) => {
+    return { policy, rate, unit, setting: 'route', routes: withoutHead(names) }
   })
 }
 

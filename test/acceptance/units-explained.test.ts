@@ -94,6 +94,8 @@ forEachDatabase((provider) => {
       / budget 10000\/d tokens 1,766 of 10,000 tokens left now /,
     )
 
+    assert.match(await page('rules.html'), / \^\/chat 10000\/d tokens /)
+
     const args = ['explain', '--schema', database.schema, '--path', '/chat', '--user', 'alice']
     const { stdout } = await ratelimit(args, { env: { RATELIMIT_DATABASE_URL: database.url } })
     // Its clock is that of the machine, on another day.

@@ -12,9 +12,8 @@ import { type Offer, overridableParts, overrideClientFor } from './client-offer.
 import { type ClientReport, changesOf, overridesInForce, type Standings, usedNow } from './client-state.js'
 import { foundClients } from './client-views.js'
 import { eventRow } from './event-row.js'
-import { rateWords } from './explain-page.js'
 import { figures } from './figures.js'
-import { formatCount, formatTime, offeredWindows, toMoment, visible, windowName } from './format.js'
+import { formatCount, formatTime, offeredWindows, rateWords, toMoment, visible, windowName } from './format.js'
 import {
   clientFields,
   clientHref,

@@ -6,7 +6,7 @@ import type { ListedEvent } from '../../reports/listed-events.js'
 import type { NamedPolicyThen } from '../../reports/policy-then.js'
 import { clampedIsoTime } from '../../reports/report.js'
 import type { RequestedTrial } from '../shell/request-query.js'
-import { formatCount, formatTime, toMoment, visible } from './format.js'
+import { formatCount, formatTime, rateWords, toMoment, visible } from './format.js'
 import { clientHref, type KeptView } from './links.js'
 import type { RulePageLinks } from './rules/rule-links.js'
 import { thenView } from './then-view.js'
@@ -139,9 +139,4 @@ export function unitLeft({ unit, count, limit, remaining }: ExplainedLimit): str
   if (unit === REQUESTS || count === null || limit === null || remaining === null) return undefined
   const debt = count > limit ? `, ${formatCount(count)} used` : ''
   return `${formatCount(remaining)} of ${formatCount(limit)} ${unit} left${debt}`
-}
-
-/** Returns a rate with what it counts, unless that is requests. */
-export function rateWords(rate: string, unit: string): string {
-  return unit === REQUESTS ? rate : `${rate} ${unit}`
 }

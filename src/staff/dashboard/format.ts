@@ -1,6 +1,7 @@
 /** The formats of values on the staff pages. */
 import { formatCount } from '../../ground/number-text.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../ground/time/clock.js'
+import { REQUESTS } from '../../ground/unit.js'
 import { allRequests, type TrafficCounts } from '../../reports/breakdown.js'
 import type { ReportWindow } from '../../reports/report-window.js'
 import { rangeText, spellTime } from './time-range.js'
@@ -11,6 +12,11 @@ export { visible } from '../../ground/visible.js'
 /** Formats `1 request`, `2,000 requests`. */
 export function formatRequests(count: number): string {
   return count === 1 ? '1 request' : `${formatCount(count)} requests`
+}
+
+/** Returns a rate with what it counts, unless that is requests. */
+export function rateWords(rate: string, unit: string): string {
+  return unit === REQUESTS ? rate : `${rate} ${unit}`
 }
 
 /** Formats `1,811 requests, 112 refused`. */

@@ -8,11 +8,11 @@ import { readSomeEntries } from '../../../rules/read-entries.js'
 import { RULES } from '../../../rules/rule.js'
 import type { RuleEntry } from '../../../rules/rule-fields.js'
 import type { FormNotes } from '../entries/entry-form-routes.js'
-import { visible } from '../format.js'
+import { rateWords, visible } from '../format.js'
 import { isLess } from '../generous-rate.js'
 import { ruleHref } from '../links.js'
 
-type Covering = Pick<RuleEntry, 'name' | 'rate' | 'priority'>
+type Covering = Pick<RuleEntry, 'name' | 'rate' | 'unit' | 'priority'>
 type Explain = (options: ExplainOptions) => Promise<Explanation>
 
 /** The methods that are tried for a rule of all methods. */
@@ -28,7 +28,7 @@ export function coveringNotes(database: Database, explain: Explain) {
       instead:
         stored !== undefined || first === undefined
           ? undefined
-          : { name: visible(first.name), rate: visible(first.rate), href: ruleHref(first.name) },
+          : { name: visible(first.name), rate: visible(rateWords(first.rate, first.unit)), href: ruleHref(first.name) },
       warning: others.flatMap((other) => warningOf(values, other))[0],
     }
   }
@@ -60,10 +60,10 @@ export function coveringNotes(database: Database, explain: Explain) {
 }
 
 /** Says that a rule comes before a stricter one, which then no longer decides. */
-function warningOf({ name, rate, priority }: Values, other: Covering): string[] {
+function warningOf({ name, rate, unit, priority }: Values, other: Covering): string[] {
   const [first, second] = [Number(priority ?? 0), other.priority]
   const comesFirst = first > second || (first === second && String(name) < other.name)
-  if (!comesFirst || typeof rate !== 'string' || !isLess(other.rate, rate)) return []
+  if (!comesFirst || typeof rate !== 'string' || unit !== other.unit || !isLess(other.rate, rate)) return []
   return [
     `It comes before the rule ${visible(other.name)}, which is stricter with ${visible(other.rate)}: requests that both match get ${visible(rate)}.`,
   ]

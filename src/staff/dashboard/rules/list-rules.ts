@@ -18,6 +18,7 @@ export interface ListedRule {
   readonly method: string
   readonly condition: string
   readonly rate: string
+  readonly unit: string
   readonly group: string
   readonly priority: number
   readonly isActive: boolean | number
@@ -34,6 +35,7 @@ const LISTED_FIELDS = [
   'method',
   'condition',
   'rate',
+  'unit',
   'group',
   'priority',
   'isActive',

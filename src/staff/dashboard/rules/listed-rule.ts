@@ -1,7 +1,7 @@
 /** What lists say of a rule. */
 import { DAY_MS } from '../../../ground/time/clock.js'
 import { isInForce as isInTime } from '../../../rules/validity.js'
-import { visible } from '../format.js'
+import { rateWords, visible } from '../format.js'
 import { ruleHref } from '../links.js'
 import type { ListedRule } from './list-rules.js'
 
@@ -15,7 +15,7 @@ export function listedRule(rule: ListedRule, nowMs: number) {
     pattern: shownText(rule.pathPattern),
     method: shownText(rule.method),
     condition: shownText(rule.condition),
-    rate: shownText(rule.rate),
+    rate: rateWords(shownText(rule.rate), shownText(rule.unit)),
     group: shownText(rule.group),
     ...state(rule, nowMs),
     counts_only: !rule.block,

@@ -3,7 +3,7 @@ import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
 import type { CodeLimit } from '../../../http/code-limits.js'
 import { NO_TRAFFIC } from '../../../reports/breakdown.js'
 import type { RuleActivity } from '../../../reports/rule-traffic.js'
-import { formatCount, toMoment, visible } from '../format.js'
+import { formatCount, rateWords, toMoment, visible } from '../format.js'
 import { type LogState, logNotices, logsOnlyBlocked } from '../log-state.js'
 import {
   isNarrowed,
@@ -175,9 +175,9 @@ export function rulesContext(
         }
       }),
       pages: pageCount === 1 ? undefined : pageLinks(shown, pageCount),
-      code_limits: codeLimits.map(({ policy, rate, setting, routes }) => ({
+      code_limits: codeLimits.map(({ policy, rate, unit, setting, routes }) => ({
         policy: visible(policy),
-        rate: rate ?? 'a function of the request',
+        rate: rateWords(rate ?? 'a function of the request', unit),
         setting: LIMIT_SETTINGS[setting],
         routes: routes.map(visible),
       })),
