@@ -73,7 +73,7 @@ const SECTIONS: readonly Section[] = [
   {
     title: 'Options of `createLimiter`',
     about:
-      'Of `fastify-smart-ratelimit/limiter`, for workers, queues and sockets. One of `redis`, `database` and `store` may be given. Without them the counters are where `BACKEND` of `RATELIMIT_MIDDLEWARE` says, else in the Redis or the database of the variables, else in memory. `LEASE` of that variable is read too.',
+      'Of `fastify-smart-ratelimit/limiter`, for [queues, workers](../guides/queues-and-workers.md) and [sockets](../guides/sockets-and-streams.md). One of `redis`, `database` and `store` may be given. Without them the counters are where `BACKEND` of `RATELIMIT_MIDDLEWARE` says, else in the Redis or the database of the variables, else in memory. `LEASE` of that variable is read too.',
     settings: LIMITER_SETTINGS,
     hasVariables: true,
     docs: new Map([...COUNTING_DOCS, ...readDocstrings('src/limiter/core/limiter-settings.ts', 'RateLimiterOptions')]),
