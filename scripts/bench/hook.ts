@@ -11,7 +11,7 @@ import { integer } from '../commands/support/option-values.js'
 import { printLine } from '../commands/support/terminal.js'
 import { CLIENT_HEADER } from './load.js'
 import { median, messageFrom } from './measure.js'
-import { chooseRows, HEADERS_ALONE, OURS, ours, ROWS, type Row, withGroups, withRules } from './rows.js'
+import { CONSUMING, chooseRows, HEADERS_ALONE, OURS, ours, ROWS, type Row, withGroups, withRules } from './rows.js'
 import { type Backend, Backends } from './servers.js'
 
 /** The number of live requests, each of another client, and so of the calls in a batch. */
@@ -24,6 +24,7 @@ const rows: readonly Row[] = [
   ...ROWS.filter(({ name }) => name === `${OURS}, memory`),
   ours('memory, no headers', () => ({ headers: 'none', middleware: { backend: 'memory' } })),
   ours('memory, 20 exempt prefixes', () => ({ middleware: { backend: 'memory', skipPaths } })),
+  ...CONSUMING,
   withRules(100, [PATH], 'a path that repeats'),
   withGroups('memory', { needs: 'sqlite' }),
   ...ROWS.filter(({ name }) => name.endsWith(', memory') && !name.startsWith(OURS)),

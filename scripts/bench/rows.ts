@@ -6,6 +6,7 @@ import { Redis } from 'ioredis'
 import pg from 'pg'
 import * as flexible from 'rate-limiter-flexible'
 import { createRateLimitClient, migrate, type RateLimitOptions, rateLimitPlugin } from '../../src/index.js'
+import { createLimiter } from '../../src/limiter.js'
 import { CLIENT_HEADER, NEW_ENDING } from './load.js'
 import type { Backend, Need } from './servers.js'
 
@@ -52,6 +53,26 @@ const logged = (options: RateLimitOptions): RateLimitOptions => ({ ...options, l
 const leased = ({ middleware, ...options }: RateLimitOptions): RateLimitOptions => {
   return { ...options, middleware: { ...middleware, lease: '1s' } }
 }
+
+/** Checks by the key alone, without headers and without an app: of this package, and of the peer that has them. */
+export const CONSUMING: readonly Row[] = [
+  {
+    name: `${OURS}/limiter, consume in memory`,
+    register: async (app) => {
+      const limiter = await createLimiter()
+      const limit = limiter.limit({ name: 'bench', rate: `${LIMIT}/m` })
+      app.addHook('onRequest', (request) => limit.consume(`header:${CLIENT_HEADER}:${clientKey(request)}`))
+      app.addHook('onClose', () => limiter.close())
+    },
+  },
+  {
+    name: `${FLEXIBLE}, consume in memory`,
+    register: (app) => {
+      const limiter = new flexible.RateLimiterMemory(FLEXIBLE_OPTIONS)
+      app.addHook('onRequest', (request) => limiter.consume(clientKey(request)))
+    },
+  },
+]
 
 /** The bare server, with which the others are compared, and these. */
 export const ROWS: readonly [Row, ...Row[]] = [

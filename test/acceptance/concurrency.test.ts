@@ -662,7 +662,9 @@ async function open(t: TestContext, { database, ...options }: Opening) {
     ...options,
     before: async (app) => {
       app.server.on('connection', (socket) => connections.push(socket))
-      await app.register(websocket, { options: { closeTimeout: 100 } })
+      // The types of ws do not know `closeTimeout` yet, and want an option that they know.
+      const options = { clientTracking: true, closeTimeout: 100 }
+      await app.register(websocket, { options })
     },
     routes: (app) => declareRoutes(app, held),
   })
