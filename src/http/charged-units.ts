@@ -200,7 +200,8 @@ function leastLeft(decisions: readonly (Decision | undefined)[]): number | null 
 
 /** @throws InvalidSettingError for anything else than a request that this process got, such as its id, or a copy of it */
 export function validateRequest(request: Partial<FastifyRequest> | null | undefined): void {
-  if (request?.raw?.socket !== undefined) return
+  // A copy has what the request has, but not what its prototype answers.
+  if (request?.raw?.socket !== undefined && request.server !== undefined) return
   throw new InvalidSettingError(
     `The charged request is ${shown(request)}: give the request of Fastify, in the process that handles it`,
   )

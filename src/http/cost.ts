@@ -2,7 +2,7 @@
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../ground/errors.js'
 import { REQUESTS } from '../ground/unit.js'
-import { MAX_COST, validateCost, validateReserve } from '../limiter/cost.js'
+import { MAX_COST, MAX_RESERVE, validateCost, validateReserve } from '../limiter/cost.js'
 import type { Limit } from './checked-request.js'
 import { after, isThenable, type RequestFunction, tolerate } from './host-function.js'
 
@@ -24,8 +24,13 @@ export function costUnder(
   return requestCost === 0 ? 0 : reserve
 }
 
+/** A request that asks for more than any limit allows is refused, and does not pass as one whose function failed. */
+function atMost(most: number, answer: unknown): unknown {
+  return typeof answer === 'number' && answer > most ? most : answer
+}
+
 function validateAnswer(setting: string, answer: unknown): number {
-  if (!isThenable(answer)) return validateCost(setting, answer)
+  if (!isThenable(answer)) return validateCost(setting, atMost(MAX_COST, answer))
   // The promise may reject later, when no code awaits it.
   Promise.resolve(answer).catch(() => undefined)
   throw new InvalidSettingError(`Setting "${setting}" returns a promise: give a function that is not async`)
@@ -46,7 +51,7 @@ export function createCost(setting: string, cost: Cost, log: FastifyBaseLogger):
 
 /** Creates the function that returns what a request takes in advance. A host's function that fails is logged once, and takes 0. */
 export function createReserve(setting: string, reserve: RequestFunction<number>, log: FastifyBaseLogger) {
-  const validated = (answer: number) => validateReserve(setting, answer)
+  const validated = (answer: unknown) => validateReserve(setting, atMost(MAX_RESERVE, answer))
   const guarded = tolerate(
     (request: FastifyRequest) => {
       const answer = reserve(request)

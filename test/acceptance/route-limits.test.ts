@@ -375,6 +375,17 @@ test('an async cost is logged, costs 1, and takes nothing down when it rejects',
   assert.match(log[0]?.msg ?? '', /"limit.cost" returns a promise/)
 })
 
+test('a function that answers more than any limit allows has the request refused, and no cost of 1', async (t) => {
+  const { statuses, log } = await startApp(t, {
+    database: null,
+    routes(app) {
+      app.get('/', { onRequest: app.smartRateLimit.limit({ rate: '2147483646/m', cost: () => 3e9 }) }, ok)
+    },
+  })
+  assert.deepEqual(await statuses(2, '/'), [429, 429])
+  assert.deepEqual(log, [])
+})
+
 test('registering the plugin again in a scope of the app is refused: requests would count twice', async () => {
   const app = Fastify()
   await app.register(rateLimitPlugin, { middleware: { backend: 'memory' } })

@@ -55,6 +55,18 @@ test('a function of the request says what it reserves; where that fails, nothing
   )
 })
 
+test('a request that reserves more than any limit allows is refused, and does not pass as one that reserves nothing', async (t) => {
+  const reserve = ({ headers }: FastifyRequest) => Number(headers['x-length'])
+  const limit = { name: 'bytes', rate: '2147483646/h', key: 'user', unit: 'content-bytes', reserve } as const
+  const { request, log } = await start(t, limit)
+  for (const length of ['2147483647', '2147483648', '3000000000.5', '1e400']) {
+    const refused = await request('/chat', { headers: { ...ALICE.headers, 'x-length': length } })
+    assert.equal(refused.status, 429, length)
+    assert.equal(refused.headers['retry-after'], undefined, 'waiting does not help')
+  }
+  assert.deepEqual(log, [])
+})
+
 test('usage has each charge once, also of a unit without a limit, for the client of the limit', async (t) => {
   const limit = { name: 'tokens', rate: '1000/m', key: 'user', unit: 'tokens', reserve: 60 }
   const { app, request, clock } = await start(t, limit, { usage: ['tokens', 'content-bytes'] })
@@ -97,9 +109,15 @@ test('a charge that is not a whole number, or whose unit has no valid name, reje
 })
 
 test('a request is charged by itself, in the process that has it: an id or a copy rejects, and charges nothing', async (t) => {
-  const { app, request } = await start(t, { name: 'tokens', rate: '100/m', unit: 'tokens', reserve: 60 })
+  const requests: FastifyRequest[] = []
+  const reserve = (request: FastifyRequest) => 60 * requests.push(request)
+  const { app, request } = await start(t, { name: 'tokens', rate: '100/m', unit: 'tokens', reserve })
   await request('/chat', ALICE)
   const { charge } = app.smartRateLimit
+  await assert.rejects(
+    Reflect.apply(charge, undefined, [{ ...requests[0] }, { tokens: 1 }]),
+    /give the request of Fastify/,
+  )
   for (const [wrong, text] of [
     [undefined, 'undefined'],
     ['req-1', '"req-1"'],
@@ -181,6 +199,8 @@ const WRONG: readonly (readonly [RouteLimitOptions, RegExp])[] = [
   ],
   [{ rate: '5/m', reserve: 1 }, /^Setting "limit\.reserve" is 1, but requests are not charged later/],
   [{ rate: '5/m', unit: 'tokens', cost: 2 }, /^Setting "limit\.cost" is 2, but a limit of tokens takes the reserve/],
+  [{ rate: '5/m', reserve: () => 1 }, /^Setting "limit\.reserve" is a function, but requests are not charged later/],
+  [{ rate: '5/m', unit: 'tokens', cost: () => 1 }, /^Setting "limit\.cost" is a function, but a limit of tokens/],
   [{ rate: '5/m', unit: 'tokens', counts: '5xx' }, /^Setting "limit\.counts" counts responses, not tokens/],
   [
     { rate: '5/m', unit: 'tokens', algorithm: 'concurrency' },

@@ -169,14 +169,8 @@ export function validateUnit(
     readonly reserve: Reserve
   },
 ): void {
-  const { rate, cost, reserve } = limit
-  const problems = contradictionsInUnit({
-    ...limit,
-    rate: typeof rate === 'string' ? parseRate(rate) : undefined,
-    // A function is no number that the limit may have.
-    cost: typeof cost === 'number' ? cost : undefined,
-    reserve: typeof reserve === 'number' ? reserve : undefined,
-  })
+  const { rate } = limit
+  const problems = contradictionsInUnit({ ...limit, rate: typeof rate === 'string' ? parseRate(rate) : undefined })
   for (const [name, problem] of Object.entries(problems)) {
     throw new InvalidSettingError(`Setting "${called(name)}" ${problem}`)
   }
