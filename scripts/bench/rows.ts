@@ -48,7 +48,10 @@ type OptionsAt = (backend: Backend) => RateLimitOptions
 const database: OptionsAt = ({ url, name }) => ({ database: url, schema: name })
 const redis: OptionsAt = ({ url, name }) => ({ redis: url, namespace: name, middleware: { backend: 'redis' } })
 
-const logged = (options: RateLimitOptions): RateLimitOptions => ({ ...options, logEvents: true })
+type Logged = RateLimitOptions['logEvents']
+const logged = (options: RateLimitOptions, logEvents: Logged = true): RateLimitOptions => ({ ...options, logEvents })
+const COLLAPSED: Logged = { allowed: 'collapsed', refused: 'collapsed' }
+const SUMS: Logged = { allowed: 'sums', refused: 'collapsed' }
 /** Lets busy clients' requests be decided from shares. */
 const leased = ({ middleware, ...options }: RateLimitOptions): RateLimitOptions => {
   return { ...options, middleware: { ...middleware, lease: '1s' } }
@@ -86,6 +89,10 @@ export const ROWS: readonly [Row, ...Row[]] = [
   ours('Redis, lease of 1 s', (backend) => leased(redis(backend)), { needs: 'redis' }),
   ours('SQLite + events', (backend) => logged(database(backend)), { needs: 'sqlite' }),
   ours('PostgreSQL + events', (backend) => logged(database(backend)), { needs: 'postgresql' }),
+  ours('SQLite + collapsed events', (backend) => logged(database(backend), COLLAPSED), { needs: 'sqlite' }),
+  ours('PostgreSQL + collapsed events', (backend) => logged(database(backend), COLLAPSED), { needs: 'postgresql' }),
+  ours('SQLite + sums of events', (backend) => logged(database(backend), SUMS), { needs: 'sqlite' }),
+  ours('PostgreSQL + sums of events', (backend) => logged(database(backend), SUMS), { needs: 'postgresql' }),
   {
     name: `${FASTIFY_RATE_LIMIT}, memory`,
     register: (app) => app.register(fastifyRateLimit, FASTIFY_OPTIONS),

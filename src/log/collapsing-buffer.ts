@@ -15,9 +15,18 @@ export function isSummed({ allowed }: EventDetail, outcome: EventOutcome): boole
   return allowed === 'sums' && outcome === 'allowed'
 }
 
-interface Row extends AlikeEvents {
+/** What requests that are alike have in common, beside what finds their row. */
+type Alike = Pick<
+  RateLimitEvent,
+  'method' | 'outcome' | 'allowed' | 'clientIp' | 'policy' | 'ruleName' | 'rules' | 'client' | 'key'
+>
+
+interface Row extends Alike, AlikeEvents {
+  readonly minute: number
   /** The JSON of the first event's values, cut to the table's lengths. */
   readonly first: string
+  /** A row that the same text finds. */
+  next: Row | undefined
 }
 
 /**
@@ -26,9 +35,8 @@ interface Row extends AlikeEvents {
  */
 export class CollapsingBuffer implements RecordBuffer<RateLimitEvent> {
   readonly #detail: EventDetail
-  readonly #rows = new Map<string | number, Row>()
-  /** Numbers the events that have a row each. */
-  #number = 0
+  readonly #found = new Map<string, Row>()
+  #rows: Row[] = []
   #firstMs: number | undefined
 
   constructor(detail: EventDetail) {
@@ -36,7 +44,7 @@ export class CollapsingBuffer implements RecordBuffer<RateLimitEvent> {
   }
 
   get length(): number {
-    return this.#rows.size
+    return this.#rows.length
   }
 
   get firstMs(): number | undefined {
@@ -44,33 +52,40 @@ export class CollapsingBuffer implements RecordBuffer<RateLimitEvent> {
   }
 
   has(event: RateLimitEvent): boolean {
-    return this.#isCollapsed(event) && this.#rows.has(alikeKey(event))
+    return this.#isCollapsed(event) && findAlike(this.#found.get(textFor(event)), event) !== undefined
   }
 
   push(event: RateLimitEvent): void {
-    const { timestampMs, count, limit } = event
-    this.#firstMs ??= timestampMs
-    const key = this.#isCollapsed(event) ? alikeKey(event) : this.#number++
-    const row = this.#rows.get(key)
+    this.#firstMs ??= event.timestampMs
+    if (!this.#isCollapsed(event)) {
+      this.#rows.push(newRow(event, undefined))
+      return
+    }
+    const text = textFor(event)
+    const found = this.#found.get(text)
+    const row = findAlike(found, event)
     if (row === undefined) {
-      this.#rows.set(key, { first: JSON.stringify(eventValues(event)), timestampMs, count, limit, weight: 1 })
+      const added = newRow(event, found)
+      this.#found.set(text, added)
+      this.#rows.push(added)
       return
     }
     row.weight++
     // A clock may have been set back meanwhile.
-    if (timestampMs < row.timestampMs) return
-    row.timestampMs = timestampMs
-    row.count = count
-    row.limit = limit
+    if (event.timestampMs < row.timestampMs) return
+    row.timestampMs = event.timestampMs
+    row.count = event.count
+    row.limit = event.limit
   }
 
   take() {
     const firstMs = this.#firstMs
     if (firstMs === undefined) return undefined
-    const rows = Array.from(this.#rows.values(), (row) =>
+    const rows = this.#rows.map((row) =>
       row.weight === 1 ? row.first : JSON.stringify(valuesOfAlike(JSON.parse(row.first), row)),
     )
-    this.#rows.clear()
+    this.#rows = []
+    this.#found.clear()
     this.#firstMs = undefined
     return { rows, firstMs }
   }
@@ -81,12 +96,53 @@ export class CollapsingBuffer implements RecordBuffer<RateLimitEvent> {
   }
 }
 
-/** Returns a text that only events have in common which are alike. Only the texts at its end may have spaces. */
-function alikeKey({ method, outcome, allowed, userId, ipAddress, clientIp, ...event }: RateLimitEvent): string {
+/**
+ * Returns a text by which the rows of an event are found: what clients can vary without a bound, so that few rows have
+ * the same. The log cuts longer paths, which must not fill the memory.
+ */
+function textFor({ key, path, ipAddress, userId }: RateLimitEvent): string {
+  return `${key} ${path.length > MAX_PATH_LENGTH ? path.slice(0, MAX_PATH_LENGTH) : path} ${ipAddress} ${userId}`
+}
+
+function findAlike(first: Row | undefined, event: RateLimitEvent): Row | undefined {
   const minute = Math.floor(event.timestampMs / MINUTE_MS)
-  const { policy, ruleName, rules, client, key } = event
-  // The log cuts longer paths, which must not fill the memory.
-  const path = event.path.slice(0, MAX_PATH_LENGTH)
-  const lengths = `${policy.length} ${ruleName.length} ${rules.length} ${client.length} ${key.length}`
-  return `${minute} ${method} ${outcome} ${allowed} ${userId} ${ipAddress} ${clientIp} ${lengths} ${policy}${ruleName}${rules}${client}${key}${path}`
+  for (let row = first; row !== undefined; row = row.next) {
+    if (
+      row.minute === minute &&
+      row.outcome === event.outcome &&
+      row.allowed === event.allowed &&
+      row.method === event.method &&
+      row.policy === event.policy &&
+      row.ruleName === event.ruleName &&
+      row.rules === event.rules &&
+      row.client === event.client &&
+      row.key === event.key &&
+      row.clientIp === event.clientIp
+    ) {
+      return row
+    }
+  }
+  return undefined
+}
+
+function newRow(event: RateLimitEvent, next: Row | undefined): Row {
+  const { timestampMs, count, limit, method, outcome, allowed, clientIp, policy, ruleName, rules, client, key } = event
+  return {
+    method,
+    outcome,
+    allowed,
+    clientIp,
+    policy,
+    ruleName,
+    rules,
+    client,
+    key,
+    timestampMs,
+    count,
+    limit,
+    weight: 1,
+    minute: Math.floor(timestampMs / MINUTE_MS),
+    first: JSON.stringify(eventValues(event)),
+    next,
+  }
 }
