@@ -56,13 +56,32 @@ const PUBLISHED = ['src', 'admin', 'scripts/commands']
 /** Modules may call each other, chunks must not; and a package that is bundled imports names that it does not use. */
 const HARMLESS: ReadonlySet<string> = new Set(['CIRCULAR_DEPENDENCY', 'UNUSED_EXTERNAL_IMPORT'])
 
-/** The modules of every app: those that the package's main module imports, and no small entry point. */
-const ofEveryApp = new Set<string>()
+/**
+ * The files of the modules that every app loads, each with the modules that need it: a limiter without an app loads the first,
+ * and the second where its counters are not in memory. What a small entry point needs is in none.
+ */
+const FILES: readonly (readonly [name: string, entries: readonly string[]])[] = [
+  ['limiter', ['src/limiter.js']],
+  [
+    'stores',
+    [
+      'src/limiter/core/database-parts.js',
+      'src/limiter/stores/redis/redis-store.js',
+      'src/limiter/stores/sql/database-store.js',
+    ],
+  ],
+  ['app', ['src/index.js']],
+]
+const fileOf = new Map<string, string>()
 const findModulesOfEveryApp: Plugin = {
   name: 'find-modules-of-every-app',
   buildEnd() {
     const small = reachedFrom(SMALL, this.getModuleInfo)
-    for (const id of reachedFrom(['src/index.js'], this.getModuleInfo)) if (!small.has(id)) ofEveryApp.add(id)
+    for (const [name, needing] of FILES) {
+      for (const id of reachedFrom(needing, this.getModuleInfo)) {
+        if (!small.has(id) && !fileOf.has(id)) fileOf.set(id, name)
+      }
+    }
   },
 }
 
@@ -78,8 +97,8 @@ const { output } = await bundle.write({
   dir: DIST,
   format: 'esm',
   chunkFileNames: 'chunks/[name]-[hash].js',
-  // The modules that every app loads are one file: reading sixty takes longer than all that is in them.
-  manualChunks: (id) => (ofEveryApp.has(id) ? 'app' : undefined),
+  // The modules that every app loads are few files: reading sixty takes longer than all that is in them.
+  manualChunks: (id) => fileOf.get(id),
   onlyExplicitManualChunks: true,
   plugins: [withoutComments],
 })

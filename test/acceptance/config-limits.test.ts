@@ -176,6 +176,24 @@ test("with hook: 'preHandler' the limit knows the user that an earlier hook foun
   assert.deepEqual(await statuses(2, '/', as('8')), [200, 429])
 })
 
+test('a limit with a name is shared in the config of routes and not in hooks, unless it says otherwise', async (t) => {
+  const { statuses } = await startApp(t, {
+    database: null,
+    routes(app) {
+      const named = { name: 'exports', rate: '2/m' }
+      declare(app, '/one', named)
+      declare(app, '/two', { ...named, shared: true })
+      declare(app, '/apart', { ...named, shared: false })
+      app.get('/hook', { onRequest: app.smartRateLimit.limit(named) }, ok)
+      app.get('/shared', { onRequest: app.smartRateLimit.limit({ ...named, shared: true }) }, ok)
+    },
+  })
+  assert.deepEqual(await statuses(1, '/one', ALICE), [200])
+  assert.deepEqual(await statuses(1, '/two', ALICE), [200])
+  for (const path of ['/one', '/two', '/shared']) assert.deepEqual(await statuses(1, path, ALICE), [429], path)
+  for (const path of ['/apart', '/hook']) assert.deepEqual(await statuses(3, path, ALICE), [200, 200, 429], path)
+})
+
 test('a wrong limit is refused when the route is declared', async (t) => {
   await startApp(t, {
     database: null,
@@ -189,6 +207,7 @@ test('a wrong limit is refused when the route is declared', async (t) => {
           { rate: '5/m', cost: 6 },
           /"config\.smartRateLimit\.cost" is 6, more than "config\.smartRateLimit\.rate" "5\/m"/,
         ],
+        [{ rate: '5/m', shared: true }, /"config\.smartRateLimit\.shared" is true without a name/],
         [{ rate: '5/m', burst: 2 }, /"config\.smartRateLimit\.burst" does not exist/],
       ] as const) {
         const route = () =>

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { execFile } from 'node:child_process'
 import { type TestContext, test } from 'node:test'
 import { promisify } from 'node:util'
+import { Redis } from 'ioredis'
 import { SECOND_MS } from '../../src/ground/time/clock.js'
 import { RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
@@ -13,6 +14,7 @@ import { startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { eventually } from '../support/eventually.js'
 import { LOADER, modulePath } from '../support/modules.js'
+import { openTestRedis, redisMissing } from '../support/redis.js'
 import { forEachStore, onRedisCluster, type TestStore } from '../support/stores.js'
 
 const run = promisify(execFile)
@@ -265,6 +267,24 @@ function onStore(name: string, open: () => Promise<TestStore>): void {
     assert.equal(admitted, 60)
   })
 }
+
+test('with a client of Redis that has a prefix resetAll forgets the counters behind it', {
+  skip: redisMissing,
+}, async (t) => {
+  const { url, namespace, close } = openTestRedis()
+  const client = new Redis(url, { keyPrefix: 'app[*]:' })
+  atEnd(t, async () => {
+    await client.del(`fsr:${namespace}:resets`)
+    await client.quit()
+    await close()
+  })
+  const options = { redis: client, namespace, clock: fakeClock() }
+  const limit = (await openLimiter(t, options)).limit({ name: 'jobs', rate: '1/m' })
+  await limit.consume('user:7')
+  assert.equal((await limit.peek('user:7')).allowed, false)
+  await limit.resetAll()
+  assert.equal((await limit.peek('user:7')).allowed, true)
+})
 
 forEachStore(onStore)
 onRedisCluster(onStore)

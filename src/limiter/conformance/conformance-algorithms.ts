@@ -298,6 +298,18 @@ export const ALGORITHM_CASES: Readonly<Record<string, (store: Store, policy: Pol
     assert.equal((await checkOne(store, NOW_MS, edited, policy(20, 60 * MINUTE_MS), 0)).count, 4)
   },
 
+  'forgets all counters whose names begin alike, and no other, where it has resetAll': async (store, policy) => {
+    if (store.resetAll === undefined) return
+    const begin = `${freshKey()}%_*?[a]`
+    const names = [`${begin}|one`, `${begin}|${'x'.repeat(1_000)}`, `${begin}|ü\ud800`]
+    const others = [begin, begin.replace('%', 'y'), begin.replace('*', 'yy')]
+    for (const key of [...names, ...others]) await checkOne(store, NOW_MS, key, policy(1))
+    await store.resetAll([`${begin}|`, freshKey()])
+    for (const key of names)
+      assert.equal((await checkOne(store, NOW_MS, key, policy(1))).allowed, true, key.slice(0, 60))
+    for (const key of others) assert.equal((await checkOne(store, NOW_MS, key, policy(1))).allowed, false, key)
+  },
+
   'forgets a counter that is reset, and no other': async (store, policy) => {
     const [reset, kept] = [freshKey(), freshKey()]
     for (const key of [reset, kept]) await checkOne(store, NOW_MS, key, policy(1))
