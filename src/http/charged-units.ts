@@ -193,9 +193,11 @@ function policiesByClient(met: readonly UsedBy[], decided: UsedBy): ReadonlyMap<
   return new Map(used.toReversed().map(({ client, limit }) => [client.logged.text, limit.policyName]))
 }
 
+/** Returns the least that is left of a unit in the windows of all limits; a decision alone tells the window with the smallest share. */
 function leastLeft(decisions: readonly (Decision | undefined)[]): number | null {
-  const left = decisions.flatMap((decision) => decision?.remaining ?? [])
-  return left.length === 0 || left.length < decisions.length ? null : Math.min(...left)
+  if (decisions.length === 0 || decisions.includes(undefined)) return null
+  const states = decisions.flatMap((decision) => decision?.windows ?? decision ?? [])
+  return Math.min(...states.map(({ remaining }) => remaining))
 }
 
 /** @throws InvalidSettingError for anything else than a request that this process got, such as its id, or a copy of it */

@@ -94,6 +94,10 @@ function limitsWithoutRequests(name: string, open: (t: TestContext) => Promise<P
       assert.equal((await limit.consume('user:7', { cost: 10 })).allowed, true)
       await limit.refund('user:7', 1_000)
       assert.equal((await limit.peek('user:7')).remaining, 100, algorithm)
+      // One charge counts as no more than any limit allows.
+      await limit.charge('user:7', Number.MAX_SAFE_INTEGER)
+      await limit.refund('user:7', 2_147_483_647)
+      assert.equal((await limit.peek('user:7')).remaining, 100, algorithm)
       await limit.refund('nobody', 5)
       assert.equal((await limit.peek('nobody')).remaining, 100)
     }

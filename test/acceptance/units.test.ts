@@ -82,6 +82,14 @@ function onStore(name: string, open?: () => Promise<TestStore>): void {
     await have('dora', { tokens: 0, all: 95 })
   })
 
+  test(`a charge tells the least that is left in any window: counted in ${name}`, async (t) => {
+    const { use, clock } = await startCharging(t, [{ ...TOKENS, rate: '100/m, 1000/month', reserve: 0 }], open)
+    assert.deepEqual(await use('alice', { tokens: 60 }), [{ tokens: 40 }])
+    clock.advance(60_000)
+    // The month has the smallest share left, and more than the minute.
+    assert.deepEqual(await use('alice', { tokens: 0 }, { tokens: 10 }), [{ tokens: 100 }, { tokens: 90 }])
+  })
+
   test(`what is charged after the response is counted, too: counted in ${name}`, async (t) => {
     const { use, have, late, clock } = await startCharging(t, [TOKENS], open)
     await use('alice')

@@ -22,7 +22,7 @@ import {
   isRate,
   validateAlgorithm,
 } from '../algorithm.js'
-import { validateCost, validateCostUnder, validateReserve } from '../cost.js'
+import { MAX_COST, validateCost, validateCostUnder, validateReserve } from '../cost.js'
 import { validateLimitName } from '../limit-name.js'
 import type { Limiter } from '../limiter.js'
 import { forCost } from '../peek.js'
@@ -88,7 +88,7 @@ export interface ClientLimit {
   /**
    * Takes an amount whatever is left, which may leave the client in debt: above the limit.
    *
-   * @param amount a whole number from 0 on
+   * @param amount a whole number from 0 on, of which 2147483647 count at most
    * @returns null where the store has not taken it within `storeTimeoutMs`: it is owed to the store
    * @throws InvalidSettingError for an invalid client or amount, and for a limit of the algorithm `concurrency`
    */
@@ -241,7 +241,8 @@ export function createClientLimit(
       return forCost(standing, usualCost)
     },
     async charge(client, amount) {
-      return (await limiter.charge(toAmount(client, amount, 'charge'), now())) ?? null
+      const check = toAmount(client, amount, 'charge')
+      return (await limiter.charge({ ...check, cost: Math.min(amount, MAX_COST) }, now())) ?? null
     },
     async refund(client, amount) {
       const nowMs = now()
