@@ -130,6 +130,10 @@ export const ROWS: readonly [Row, ...Row[]] = [
   withGroups('memory', { needs: 'sqlite' }),
   withGroups('PostgreSQL', { needs: 'postgresql' }),
   withGroups('Redis', { needs: 'redis' }),
+  withTokens('PostgreSQL', database, false),
+  withTokens('PostgreSQL', database, true),
+  withTokens('Redis', redis, false),
+  withTokens('Redis', redis, true),
   withRules(1, REPEATING_PATHS, 'paths that repeat'),
   withRules(10_000, REPEATING_PATHS, 'paths that repeat'),
   withRules(1, [THINGS_PATH + NEW_ENDING], 'paths that never repeat'),
@@ -144,6 +148,27 @@ export function ours(what: string, optionsAt: OptionsAt, rest: Partial<Row> = {}
       const { middleware, ...options } = optionsAt(backend)
       const defaults = { defaultRate: `${LIMIT}/m`, key: clientKey }
       return app.register(rateLimitPlugin, { ...options, middleware: { ...defaults, ...middleware } })
+    },
+  }
+}
+
+/**
+ * A row whose limit is in tokens, of which a request reserves one. Charged, it uses another one, and waits for the store
+ * again. It keeps no usage.
+ */
+function withTokens(where: 'PostgreSQL' | 'Redis', optionsAt: OptionsAt, isCharged: boolean): Row {
+  const toOptions: OptionsAt = (backend) => {
+    const { middleware, ...options } = optionsAt(backend)
+    return { ...options, usage: false, middleware: { ...middleware, unit: 'tokens', reserve: 1 } }
+  }
+  const needs = where === 'Redis' ? 'redis' : 'postgresql'
+  const row = ours(`tokens ${isCharged ? 'charged' : 'reserved'}, ${where}`, toOptions, { needs })
+  if (!isCharged) return row
+  return {
+    ...row,
+    async register(app, backend) {
+      await row.register(app, backend)
+      app.addHook('preHandler', async (request) => void (await app.smartRateLimit.charge(request, { tokens: 2 })))
     },
   }
 }
