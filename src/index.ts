@@ -85,6 +85,7 @@ export type { Analytics } from './plugin/analytics-interface.js'
 export {
   type ClientOptions,
   createRateLimitClient,
+  type EventsOptions,
   type MigrateOptions,
   migrate,
   type RateLimitClient,

@@ -11,9 +11,10 @@ import { rules } from './rules.js'
  * @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents
  */
 export function createResources(app: LimitedApp): AdminResource[] {
-  const { provider } = internalsFor(app).database.dialect
-  const source = { client: app.smartRateLimit.client, provider }
-  return [rules(source), overrides(source), events(source), ...counters(source)].map(({ resource, options }) => ({
+  const { database } = internalsFor(app)
+  const source = { client: app.smartRateLimit.client, provider: database.dialect.provider }
+  const log = { ...source, provider: database.log.dialect.provider }
+  return [rules(source), overrides(source), events(log), ...counters(source)].map(({ resource, options }) => ({
     resource,
     options: { ...options, actions: byPost(options.actions) },
   }))

@@ -41,16 +41,23 @@ function probesFor(
   redis: RedisStore | undefined,
 ): Probes {
   const missing = missingFile(database)
+  const { log } = database
+  const hasOther = log !== database
+  const missingLog = hasOther ? missingFile(log) : missing
   const toDatabase = {
     database: databaseProbe(database, clock, new DatabaseStore({ database: client })),
     rules: ruleTableProbe(database),
-    events: lastEventProbe(database, clock),
-    usage: lastUsageProbe(database),
     charges: () => OF_A_PROCESS,
     schedule: scheduleProbe(new JobLeases(database), clock),
   }
+  const toLog = {
+    ...(hasOther && { log: databaseProbe(log, clock) }),
+    events: lastEventProbe(log, clock),
+    usage: lastUsageProbe(log),
+  }
   return {
     ...(missing === undefined ? toDatabase : { database: () => fail(`there is no database at ${missing}`) }),
+    ...(missingLog === undefined ? toLog : hasOther && { log: () => fail(`there is no database at ${missingLog}`) }),
     ...(redis === undefined ? {} : { redis: redisProbe(redis, clock) }),
     ...(alerts.emails.length === 0 ? {} : { mail: mailProbe(alerts) }),
   }

@@ -10,7 +10,7 @@ export async function run(options: DatabaseOptions, context: CommandContext): Pr
     const { result, seconds, failures } = await runBatches(
       context,
       (hours) => `Counted ${countOf(hours, 'hour')} so far`,
-      (batches) => verifyRollups(database, systemClock.now(), batches),
+      (batches) => verifyRollups(database.log, systemClock.now(), batches),
     )
     const lines = [`Counted the events of ${countOf(result, 'hour')} again (${seconds} s).`]
     return { json: { hours: result, elapsed_seconds: seconds }, lines, failures }

@@ -19,6 +19,16 @@ import { createSqliteConnection } from './sqlite.js'
 import { sqliteDialect } from './sqlite-dialect.js'
 import { unusableFileRemedy } from './sqlite-file.js'
 
+interface DatabaseParts {
+  /** The functions of SQLite that statements call. */
+  readonly functions?: SqliteFunctions
+  /** Whether `useThreads` has an effect; true unless given. */
+  readonly mayUseThreads?: boolean | undefined
+  readonly log?: Database | undefined
+  /** The name of the setting in messages. */
+  readonly setting?: string
+}
+
 /**
  * A database of this package, opened by the first query. That query also creates and migrates an embedded database
  * (`file:`); `ratelimit migrate` migrates the database of a server.
@@ -27,6 +37,8 @@ export class Database {
   readonly url: string
   readonly schema: string
   readonly dialect: Dialect
+  /** The database of the event log: its events, their sums, and usage. It is this one unless another is configured. */
+  readonly log: Database
   /** Run before every report, so that it includes the latest requests. */
   readonly beforeReport = new Set<() => Promise<void>>()
   /** Listeners of every write to rules or overrides through this process; the write resolves after all of them. */
@@ -40,24 +52,22 @@ export class Database {
    */
   replacements = 0
   readonly #connection: SqlConnection
+  readonly #setting: string
   readonly #mayUseThreads: boolean
   readonly #threads = { statements: false, reports: false }
   #ready: Promise<void> | undefined
   #lastReport: Promise<unknown> = Promise.resolve()
 
-  /**
-   * @param functions those of SQLite that statements call
-   * @param mayUseThreads whether `useThreads` has an effect
-   */
   constructor(
     url: string = DEFAULT_DATABASE_URL,
     schema: string = DEFAULT_SCHEMA,
-    functions?: SqliteFunctions,
-    mayUseThreads = true,
+    { functions, mayUseThreads = true, log, setting = 'database' }: DatabaseParts = {},
   ) {
-    validateDatabaseUrl(url)
+    validateDatabaseUrl(url, setting)
     this.url = url
     this.schema = schema
+    this.log = log ?? this
+    this.#setting = setting
     const embedded = url.startsWith('file:')
     this.dialect = embedded ? sqliteDialect : postgresqlDialect(schema)
     this.#mayUseThreads = mayUseThreads
@@ -124,7 +134,7 @@ export class Database {
       const remedy = unusableFileRemedy(error)
       if (remedy === undefined) throw error
       throw new InvalidSettingError(
-        `Setting "database" is ${this.url}, which cannot be used (${errorMessage(error)}): ${remedy}`,
+        `Setting "${this.#setting}" is ${this.url}, which cannot be used (${errorMessage(error)}): ${remedy}`,
         { cause: error },
       )
     }
@@ -224,9 +234,15 @@ export class Database {
     return `apply this package's migrations with "ratelimit migrate${option}"`
   }
 
+  /** Closes the database of the log, too. */
   async close(): Promise<void> {
-    await this.#connection.close()
+    await Promise.all([this.#connection.close(), ...(this.log === this ? [] : [this.log.close()])])
   }
+}
+
+/** Returns both databases, or the one that is both. */
+export function allDatabases(database: Database): Database[] {
+  return [...new Set([database, database.log])]
 }
 
 /** Returns whether an error needs an operator: tables are missing, or the database is unusable. */

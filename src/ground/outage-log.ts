@@ -9,6 +9,8 @@ export interface OutageLog {
   /** Parts inform of what succeeded, which ends an outage. */
   info(message: string): void
   info(details: object, message: string): void
+  /** Returns whether the cause of an error was logged. */
+  knows(error: unknown): boolean
 }
 
 type HostLog = Pick<OutageLog, 'error' | 'warn'> & { info(details: object, message: string): void }
@@ -81,6 +83,18 @@ export function createOutageLog(log: HostLog, clock: Clock): OutageLog {
       if (logged !== undefined) log.warn(logged, message)
     },
     info: informed,
+    knows: (error) => error instanceof Error && causes.has(causeName(rootOf(error))),
+  }
+}
+
+/** Returns the log of parts that need what each of two logs is about: they warn of causes that neither knows. */
+export function createSharedOutageLog(log: OutageLog, other: OutageLog): OutageLog {
+  if (other === log) return log
+  return {
+    ...log,
+    warn: (details, message) => {
+      if (!other.knows(Reflect.get(details, 'err'))) log.warn(details, message)
+    },
   }
 }
 

@@ -4,7 +4,7 @@ import { type Clock, systemClock } from '../ground/time/clock.js'
 import { type AlertSettingOptions, resolveAlertSettings } from '../operations/alerts/alert-settings.js'
 import type { AlertLog } from '../operations/alerts/notify.js'
 import { type Analytics, SILENT } from './analytics-interface.js'
-import { openDatabase, type RateLimitClient } from './client/client.js'
+import { type EventsOptions, openDatabase, type RateLimitClient } from './client/client.js'
 import type { openReports } from './reports.js'
 
 /**
@@ -14,6 +14,8 @@ import type { openReports } from './reports.js'
 export interface AnalyticsOptions extends AlertSettingOptions, PrivacySettingOptions {
   /** `file:./ratelimit.db`, `postgresql://…`, or a client made by `createRateLimitClient`. */
   readonly database?: string | RateLimitClient | undefined
+  /** `{ database: … }`: the database of the event log and of usage, where it is another one. */
+  readonly events?: EventsOptions | undefined
   /** The PostgreSQL schema that holds the tables; `fastify_smart_ratelimit` unless given. */
   readonly schema?: string | undefined
   readonly clock?: Clock | undefined
@@ -29,6 +31,7 @@ export interface AnalyticsOptions extends AlertSettingOptions, PrivacySettingOpt
  */
 export function createAnalytics({
   database,
+  events,
   schema,
   clock = systemClock,
   log = SILENT,
@@ -39,8 +42,8 @@ export function createAnalytics({
 }: AnalyticsOptions = {}): Analytics & { close(): Promise<void> } {
   const settings = resolveAlertSettings(options)
   const addresses = resolvePrivacy({ privacy, hashSecret, ipv6Subnet })
-  const opened = openDatabase(database, schema, clock)
-  opened.database.useThreads({ logsEvents: false })
+  const opened = openDatabase({ database, events, schema, clock })
+  opened.database.log.useThreads({ logsEvents: false })
   const analytics = analyticsFor(opened.database, clock, { settings, log }, {}, addresses)
   return { ...analytics, close: () => opened.close() }
 }

@@ -20,7 +20,7 @@ import { allRules } from '../rules/rule-groups.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
 import type { OpenDatabase } from './client/client.js'
 import { jobNames } from './schedule.js'
-import { needsDatabase } from './settings/needs-database.js'
+import { databasesInUse } from './settings/databases-in-use.js'
 import type { Settings } from './settings/resolve.js'
 
 /** Health is asked for every few seconds, from several places: a mail server would take that for an attack. */
@@ -40,20 +40,25 @@ interface HealthComponents {
 export function createHealth(settings: Settings, components: HealthComponents): () => Promise<Health> {
   const { clock, logEvents, schedule, useDynamicRules, alerts } = settings
   const { opened, store, limiter, events, usage } = components
+  const { database } = opened
+  const inUse = databasesInUse(settings, database)
   const counting = settings.middleware.backend === 'database' ? store : undefined
   const probes = !settings.enabled
     ? {}
     : {
-        ...(needsDatabase(settings) ? { database: databaseProbe(opened.database, clock, counting) } : {}),
+        ...(inUse.includes(database) ? { database: databaseProbe(database, clock, counting) } : {}),
         ...(store instanceof RedisStore ? { redis: redisProbe(store, clock) } : {}),
         ...(useDynamicRules ? { rules: cachedRulesProbe(components, clock) } : {}),
+        ...(database.log !== database && inUse.includes(database.log)
+          ? { log: databaseProbe(database.log, clock) }
+          : {}),
         ...(logEvents === false ? {} : { events: eventLogProbe(events) }),
         ...(usage === undefined ? {} : { usage: eventLogProbe(usage) }),
         ...(settings.middleware.backend === 'memory' ? {} : { charges: chargesProbe(limiter) }),
         ...(alerts.emails.length === 0 ? {} : { mail: seldom(mailProbe(alerts), clock) }),
         ...(schedule === undefined
           ? {}
-          : { schedule: scheduleProbe(new JobLeases(opened.database), clock, jobNames(settings)) }),
+          : { schedule: scheduleProbe(new JobLeases(database), clock, jobNames(settings)) }),
       }
   let underWay: Promise<Health> | undefined
   return () => {

@@ -4,7 +4,7 @@ import { createDatabaseStart } from '../database/database-start.js'
 import { warnAboutNode20 } from '../database/sqlite-driver.js'
 import { Components } from '../ground/components.js'
 import { InvalidSettingError } from '../ground/errors.js'
-import { createOutageLog } from '../ground/outage-log.js'
+import { createOutageLog, createSharedOutageLog } from '../ground/outage-log.js'
 import { ChargedUnits } from '../http/charged-units.js'
 import { createRequestAddresses, readPeers } from '../http/client-address.js'
 import { CodeCounters } from '../http/code-counters.js'
@@ -21,7 +21,7 @@ import { createDecoration, createInternals } from './decoration.js'
 import { createHook } from './hook/hook.js'
 import { attachInternals } from './internals.js'
 import { openReadings } from './metrics.js'
-import { needsDatabase } from './settings/needs-database.js'
+import { databasesInUse } from './settings/databases-in-use.js'
 import type { RateLimitOptions } from './settings/options.js'
 import { resolveSettings, type Settings } from './settings/resolve.js'
 import type { SmartRateLimit } from './smart-rate-limit.js'
@@ -40,6 +40,7 @@ import {
   createStaffLimiter,
   createStateSweep,
   createUsageLog,
+  createUsageSweep,
 } from './wiring.js'
 
 declare module 'fastify' {
@@ -73,7 +74,7 @@ async function registerRateLimit(app: FastifyInstance, options: RateLimitOptions
 
 /** Does what the plugin does, with settings that are resolved already. */
 export async function registerWithSettings(app: FastifyInstance, settings: Settings): Promise<void> {
-  const { enabled, database, schema, clock } = settings
+  const { enabled, clock } = settings
   const log = createOutageLog(app.log, clock)
   // Another server has outages of its own.
   const storeLog = settings.middleware.backend === 'database' ? log : createOutageLog(app.log, clock)
@@ -87,7 +88,8 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
     enabled && settings.metrics
       ? await (await import('../operations/metrics/metrics.js')).openMetrics(settings.metrics)
       : undefined
-  const opened = components.connect('database', openDatabase(database, schema, clock))
+  const opened = components.connect('database', openDatabase(settings))
+  const eventsLog = opened.database.log === opened.database ? log : createOutageLog(app.log, clock)
   const { backend, leaseMs } = settings.middleware
   const counting = { ...settings, backend, leaseMs }
   const { store, limiter } = await openCounting(counting, {
@@ -103,8 +105,8 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   const staffLimiter = components.open('limiter of staff pages', createStaffLimiter(counting, store))
   const router = readRouterOptions(app)
   const current = components.open('rules', createCurrentSnapshot(settings, opened, router, log))
-  const events = createEventLog(settings, opened, log)
-  const usage = createUsageLog(settings, opened, log)
+  const events = createEventLog(settings, opened, eventsLog)
+  const usage = createUsageLog(settings, opened, eventsLog)
   const conditions = new ConditionReports(app.log)
   const counters = new CodeCounters()
   const writer = components.open('bans', new BanWriter({ database: opened.database, log }))
@@ -119,14 +121,21 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   components.open('events', createFlush(opened, events))
   if (usage) components.open('usage', createFlush(opened, usage))
   if (enabled) {
-    if (needsDatabase(settings)) components.open('database at start', createDatabaseStart(opened.database, log))
+    const { database } = opened
+    for (const used of databasesInUse(settings, database)) {
+      const start =
+        used === database ? createDatabaseStart(used, log, 'main') : createDatabaseStart(used, eventsLog, 'log')
+      components.open('database at start', start)
+    }
     if (settings.schedule) {
       const { createScheduler } = await import('./schedule.js')
       components.open('schedule', createScheduler(settings.schedule, settings, opened, reports, log))
     }
-    if (isLogging) components.open('sums of events', createRollupKeeper(settings, opened, log))
-    components.open('expired counters', createStateSweep(settings, opened, log, usage))
-    opened.database.useThreads({ logsEvents: isLogging })
+    if (isLogging) components.open('sums of events', createRollupKeeper(settings, opened, eventsLog))
+    components.open('expired counters', createStateSweep(settings, opened, log))
+    if (usage) components.open('old usage', createUsageSweep(settings, opened, eventsLog))
+    database.useThreads({ logsEvents: isLogging && database.log === database })
+    database.log.useThreads({ logsEvents: isLogging })
   }
 
   const addresses = createRequestAddresses(settings.ipv6Subnet, settings.middleware.lists, app.log, settings.privacy)
@@ -160,7 +169,7 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   // Opened after the event log, so that it is closed before.
   if (hook.postponed) components.open('last decisions', hook.postponed)
   // Opened last, so that the rules are read before.
-  components.open('line at start', createStartLine(app, { settings, databaseUrl: opened.database.url, current }))
+  components.open('line at start', createStartLine(app, { settings, database: opened.database, current }))
   app.addHook('onRoute', hook.noteRoute)
   counters.addNotFound(app)
   app.addHook('onRegister', (scope) => counters.addNotFound(scope))
@@ -193,5 +202,8 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   }
   const decoration = createDecoration(decorated)
   app.decorate('smartRateLimit', decoration)
-  attachInternals(decoration, createInternals(decorated, staffLimiter, log, components))
+  attachInternals(
+    decoration,
+    createInternals(decorated, staffLimiter, createSharedOutageLog(log, eventsLog), components),
+  )
 }

@@ -1,6 +1,7 @@
 /** The line at start that says what is in force. */
 
 import type { FastifyInstance } from 'fastify'
+import type { Database } from '../database/database.js'
 import { redactUrl } from '../database/database-url.js'
 import { parseRedisUrl } from '../database/redis-client.js'
 import type { Component } from '../ground/components.js'
@@ -9,12 +10,12 @@ import { MemoryStore } from '../limiter/stores/memory/memory-store.js'
 import { RedisStore } from '../limiter/stores/redis/redis-store.js'
 import { rulesInForce } from '../rules/rule-groups.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
-import { needsDatabase } from './settings/needs-database.js'
+import { databasesInUse } from './settings/databases-in-use.js'
 import type { Settings } from './settings/resolve.js'
 
 interface StartLineDependencies {
   readonly settings: Settings
-  readonly databaseUrl: string
+  readonly database: Database
   readonly current: CurrentSnapshot
 }
 
@@ -26,13 +27,15 @@ export function createStartLine(app: FastifyInstance, dependencies: StartLineDep
 }
 
 /** Returns what is in force, without names and passwords: `database file:./ratelimit.db, 3 rules, 2 overrides, …`. */
-function inForceWords(app: FastifyInstance, { settings, databaseUrl, current }: StartLineDependencies): string {
+function inForceWords(app: FastifyInstance, { settings, database, current }: StartLineDependencies): string {
   if (!settings.enabled) return 'off, since "enabled" is false'
+  const inUse = databasesInUse(settings, database)
+  const hasOther = database.log !== database && inUse.includes(database.log)
   const words = [
     ...countersWords(settings),
-    ...(needsDatabase(settings) ? [`database ${redactUrl(databaseUrl)}`] : []),
+    ...(inUse.includes(database) ? [`database ${redactUrl(database.url)}`] : []),
     ...rulesWords(settings, current),
-    `events ${eventsWords(settings.logEvents)}`,
+    `events ${eventsWords(settings.logEvents)}${hasOther ? ` in ${redactUrl(database.log.url)}` : ''}`,
     `proxies trusted: ${trustedProxies(app)}`,
   ]
   return words.join(', ')

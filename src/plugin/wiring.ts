@@ -41,7 +41,7 @@ import { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
 import { analyticsFor } from './analytics.js'
 import type { Analytics } from './analytics-interface.js'
 import type { OpenDatabase } from './client/client.js'
-import { needsDatabase } from './settings/needs-database.js'
+import { databasesInUse } from './settings/databases-in-use.js'
 import type { Settings } from './settings/resolve.js'
 
 /**
@@ -64,7 +64,7 @@ export function createNotices(
 ): Notices {
   const { namespace, onNotice } = settings
   return new Notices({
-    claims: needsDatabase(settings)
+    claims: databasesInUse(settings, database).includes(database)
       ? new NoticeTable(database, namespace)
       : { claim: (notices) => claimByCounters(limiter, notices) },
     onNotice,
@@ -76,7 +76,7 @@ export function createNotices(
 /** Creates what sends messages about notices: few servers load it. */
 export function createNoticeMessages(settings: Settings, { database }: OpenDatabase, log: Pick<OutageLog, 'error'>) {
   const { alerts, clock, namespace } = settings
-  const kept = needsDatabase(settings) ? database : undefined
+  const kept = databasesInUse(settings, database).includes(database) ? database : undefined
   const load = madeOnce(async () => {
     const { NoticeMessages } = await import('../operations/alerts/send-notices.js')
     return new NoticeMessages({ database: kept, namespace, settings: alerts, clock, log })
@@ -162,7 +162,9 @@ export function createEventLog(settings: Settings, opened: OpenDatabase, log: Ou
 /** Returns the log of usage; undefined where the app keeps none. */
 export function createUsageLog(settings: Settings, opened: OpenDatabase, log: OutageLog): UsageLog | undefined {
   const { enabled, usage, eventSpool } = settings
-  if (!enabled || usage === false || usage?.length === 0 || !needsDatabase(settings)) return undefined
+  const { database } = opened
+  const isOpen = databasesInUse(settings, database).includes(database.log)
+  if (!enabled || usage === false || usage?.length === 0 || !isOpen) return undefined
   const isKept = usage === undefined ? (unit: string) => unit !== REQUESTS : (unit: string) => usage.includes(unit)
   return new UsageLog(createGroupCommits(settings, opened, log, USAGE_ROWS, usageSpool(eventSpool)), isKept)
 }
@@ -170,7 +172,7 @@ export function createUsageLog(settings: Settings, opened: OpenDatabase, log: Ou
 /** @param spool the folder of the spool; undefined where there is none */
 function createGroupCommits(
   { clock, eventBuffer }: Settings,
-  { database }: OpenDatabase,
+  { database: { log: database } }: OpenDatabase,
   log: OutageLog,
   rows: RowKind,
   spool: string | undefined,
@@ -193,7 +195,11 @@ function createGroupCommits(
 
 /** Writes buffered rows before every report and when the app closes. */
 export function createFlush(
-  { database: { beforeReport } }: OpenDatabase,
+  {
+    database: {
+      log: { beforeReport },
+    },
+  }: OpenDatabase,
   log: Pick<EventLog, 'flush' | 'close'>,
 ): Component {
   // A long spool takes minutes to be written, for which no report waits.
@@ -216,25 +222,28 @@ export function createReports(
 }
 
 /** Creates the sweep of what expires in the tables that this server uses. */
-export function createStateSweep(
-  settings: Settings,
-  { database }: OpenDatabase,
-  log: OutageLog,
-  usage: UsageLog | undefined,
-): StateSweep {
-  const { clock, middleware, useDynamicRules, keepUsageForMs } = settings
+export function createStateSweep(settings: Settings, { database }: OpenDatabase, log: OutageLog): StateSweep {
+  const { clock, middleware, useDynamicRules } = settings
   const counters = middleware.backend === 'database' ? stateDeletions(database) : []
   const bans: DeleteExpired = (cutoffMs, batchSize) => deleteExpiredBans(database, cutoffMs, batchSize)
-  const oldUsage: DeleteExpired = (cutoffMs, batchSize) =>
-    deleteOldUsage(database, cutoffMs - keepUsageForMs, batchSize)
   const oldNotices: DeleteExpired = (cutoffMs, batchSize) => deleteOldNotices(database, cutoffMs, batchSize)
   const deletions = [
     ...counters,
     ...(useDynamicRules ? [bans] : []),
-    ...(usage === undefined ? [] : [oldUsage]),
-    ...(needsDatabase(settings) ? [oldNotices] : []),
+    ...(databasesInUse(settings, database).includes(database) ? [oldNotices] : []),
   ]
   return new StateSweep({ deletions, clock, log })
+}
+
+/** Creates the sweep of usage, of which the database may be another one. */
+export function createUsageSweep(
+  { clock, keepUsageForMs }: Settings,
+  { database }: OpenDatabase,
+  log: OutageLog,
+): StateSweep {
+  const oldUsage: DeleteExpired = (cutoffMs, batchSize) =>
+    deleteOldUsage(database.log, cutoffMs - keepUsageForMs, batchSize)
+  return new StateSweep({ deletions: [oldUsage], clock, log })
 }
 
 interface BanDependencies extends Pick<RefusalBansOptions, 'writer' | 'log'> {
@@ -261,7 +270,8 @@ export function createRefusalBans(
   })
 }
 
-export function createRollupKeeper({ clock }: Settings, { database }: OpenDatabase, log: OutageLog): RollupKeeper {
+export function createRollupKeeper({ clock }: Settings, opened: OpenDatabase, log: OutageLog): RollupKeeper {
+  const { log: database } = opened.database
   const prepare = async () => {
     const { prepareRankings } = await import('../reports/prepare-rankings.js')
     return prepareRankings(database, clock)

@@ -114,7 +114,7 @@ const MAX_CHANGES = 50
  * incidents, which change nothing about requests.
  */
 export function readRecentChanges(
-  { query, dialect, nowMs }: LogSnapshot,
+  { entries: { query, dialect }, nowMs }: LogSnapshot,
   window: ReportWindow,
 ): Promise<RecentChange[]> {
   const table = dialect.table('rate_limit_change')

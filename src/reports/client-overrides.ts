@@ -34,8 +34,7 @@ export interface ClientOverrides {
   readonly history: readonly Change[]
 }
 
-/** The table of overrides as of one moment. */
-type OverrideSource = Pick<LogSnapshot, 'query' | 'dialect' | 'nowMs' | 'privacy'>
+type OverrideSource = Pick<LogSnapshot, 'entries' | 'nowMs' | 'privacy'>
 
 interface OverrideRow extends Omit<OverrideInForce, 'expires_at' | 'created_at' | 'updated_at'> {
   readonly expires_at: number | null
@@ -58,7 +57,7 @@ export async function readClientOverrides(
   if (clients.length === 0) return { overrides: [], history: [] }
   const [rows, history] = await Promise.all([
     readInForce(snapshot, clients),
-    readChangesFor(snapshot, 'override', clients, MAX_CHANGES),
+    readChangesFor(snapshot.entries, 'override', clients, MAX_CHANGES),
   ])
   const overrides = rows.map(
     (row): ClientOverride => ({ ...row, actor: history.find(({ after }) => isAfterChange(row, after))?.actor ?? '' }),
@@ -86,7 +85,7 @@ function overrideClients({ privacy }: OverrideSource, spellings: readonly string
 }
 
 async function readInForce(
-  { query, dialect, nowMs }: OverrideSource,
+  { entries: { query, dialect }, nowMs }: OverrideSource,
   clients: readonly string[],
 ): Promise<OverrideInForce[]> {
   const rows = await query<OverrideRow>(

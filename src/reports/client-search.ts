@@ -172,16 +172,20 @@ export async function collectKeys(
 
 /** Reads the names of all rules that decided about requests of a window, or may have. */
 export async function readRuleNames(
-  { query, dialect, nowMs, sums }: LogSnapshot,
+  { query, dialect, entries, nowMs, sums }: LogSnapshot,
   window: ReportWindow,
 ): Promise<string[]> {
   const firstDay = Math.floor(windowFor(window, nowMs).startMs / (DAY_SPAN * MINUTE_MS))
-  const rows = await query<{ name: string }>(
-    `SELECT DISTINCT rule_name AS name FROM ${dialect.table('rate_limit_traffic_rollup')}
+  const [logged, rules] = await Promise.all([
+    query<{ name: string }>(
+      `SELECT DISTINCT rule_name AS name FROM ${dialect.table('rate_limit_traffic_rollup')}
        WHERE span = ${DAY_SPAN} AND bucket >= $1
-     UNION SELECT rule_name FROM ${dialect.table('rate_limit_event')} WHERE id > $2
-     UNION SELECT name FROM ${dialect.table('rate_limit_rule')}`,
-    [firstDay, sums.watermark],
-  )
-  return rows.flatMap(({ name }) => (name === '' ? [] : [name]))
+     UNION SELECT rule_name FROM ${dialect.table('rate_limit_event')} WHERE id > $2`,
+      [firstDay, sums.watermark],
+    ),
+    entries.query<{ name: string }>(`SELECT name FROM ${entries.dialect.table('rate_limit_rule')}`),
+  ])
+  const names = new Set([...logged, ...rules].map(({ name }) => name))
+  names.delete('')
+  return [...names]
 }

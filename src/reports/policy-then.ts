@@ -77,7 +77,7 @@ async function entryThen(
   isLimit: (entry: EntryThen) => boolean,
 ): Promise<PolicyThen> {
   const momentsMs = [0, -DELAY_MS, DELAY_MS].map((delayMs) => timestampMs + delayMs)
-  const states = await Promise.all(momentsMs.map((atMs) => findEntriesThen(snapshot, entity, names, atMs)))
+  const states = await Promise.all(momentsMs.map((atMs) => findEntriesThen(snapshot.entries, entity, names, atMs)))
   const found = states.flatMap(({ entries }) => {
     const entry = choose(entries)
     return entry === undefined ? [] : [{ ...entry, kind: 'entry' as const, hasLimit: isLimit(entry) }]

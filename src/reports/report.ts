@@ -7,12 +7,18 @@ import type { EventDetail } from '../log/collapsing-buffer.js'
 import { foldForReport } from '../log/rollups/catch-up.js'
 import { readSums, type Sums } from '../log/rollups/sums.js'
 import { ClosedHourCache } from './closed-hour-cache.js'
+import { logSince, readLogSince } from './log-since.js'
 import type { WindowOptions } from './report-window.js'
+
+/** The tables of rules and overrides, with the history of their changes, which no statement reads with the log. */
+export type EntryTables = Pick<Database, 'query' | 'dialect'>
 
 /** The event log as of one moment, which a report reads. */
 export interface LogSnapshot {
   readonly query: Query
   readonly dialect: Dialect
+  /** The rules and overrides: of the same snapshot, or of another database, which is read as it is. */
+  readonly entries: EntryTables
   readonly nowMs: number
   /** The state of the rollups. */
   readonly sums: Sums
@@ -35,6 +41,11 @@ export interface Coverage {
   readonly only_blocked?: true
   /** Present where this process only adds up allowed requests: the counts of clients have no others but refusals. */
   readonly only_sums?: true
+  /**
+   * Present where the log has got a database of its own, and the other one still has events: requests before this moment,
+   * ISO 8601, are in no count.
+   */
+  readonly log_since?: string
 }
 
 /** Returns what the log of a process lacks, by its setting. */
@@ -54,30 +65,39 @@ export interface RankingOptions extends WindowOptions {
 const closedHourCaches = new WeakMap<Database, ClosedHourCache>()
 
 /** Returns what this process knows of all hours but the present one. */
-export function closedHourCacheFor(database: Database): ClosedHourCache {
-  const existing = closedHourCaches.get(database)
+export function closedHourCacheFor({ log }: Database): ClosedHourCache {
+  const existing = closedHourCaches.get(log)
   if (existing !== undefined) return existing
   const closed = new ClosedHourCache()
-  closedHourCaches.set(database, closed)
-  database.replacedListeners.add(() => closed.clear())
+  closedHourCaches.set(log, closed)
+  log.replacedListeners.add(() => closed.clear())
   return closed
 }
 
-/** Returns a function that runs reports on a database; they include what this process has served so far. */
+/** Returns what reads the rules and overrides beside a snapshot of the log. */
+export function entryTablesFor(database: Database, query: Query): EntryTables {
+  return database.log === database ? { query, dialect: database.dialect } : database
+}
+
+/** Returns a function that runs reports on the log of a database; they include what this process has served so far. */
 export function createReportRunner(
   database: Database,
   clock: Clock,
   coverage: Coverage = {},
   privacy?: AddressPrivacy,
 ) {
-  const { dialect } = database
+  const { log } = database
+  const { dialect } = log
   const closed = closedHourCacheFor(database)
   return async <Result>(report: Report<Result>): Promise<Result> => {
-    await foldForReport(database, clock.now())
-    return database.report(async (query) => {
+    await Promise.all([foldForReport(log, clock.now()), readLogSince(database, clock.now())])
+    return log.report(async (query) => {
       const nowMs = clock.now()
       const sums = await readSums(query, dialect, nowMs)
-      return report({ query, dialect, nowMs, coverage, closed, sums, privacy })
+      const entries = entryTablesFor(database, query)
+      const sinceMs = logSince(database)
+      const covered = sinceMs === undefined ? coverage : { ...coverage, log_since: clampedIsoTime(sinceMs) }
+      return report({ query, dialect, entries, nowMs, coverage: covered, closed, sums, privacy })
     })
   }
 }

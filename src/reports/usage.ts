@@ -71,7 +71,7 @@ export class UsageReports {
   readonly #privacy: AddressPrivacy | undefined
 
   constructor(database: Database, clock: Clock, privacy: AddressPrivacy | undefined) {
-    this.#database = database
+    this.#database = database.log
     this.#clock = clock
     this.#privacy = privacy
   }

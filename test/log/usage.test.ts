@@ -9,7 +9,7 @@ import { deleteOldUsage } from '../../src/log/usage/usage-table.js'
 import { internalsFor } from '../../src/plugin/internals.js'
 import type { RateLimitOptions } from '../../src/plugin/settings/options.js'
 import { resolveSettings } from '../../src/plugin/settings/resolve.js'
-import { createStateSweep } from '../../src/plugin/wiring.js'
+import { createUsageSweep } from '../../src/plugin/wiring.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
@@ -169,7 +169,7 @@ test('the sweep of a server deletes the usage of months that ended longer ago th
   const sweep = async (options: RateLimitOptions) => {
     const settings = resolveSettings({ ...options, middleware: { backend: 'memory' }, clock }, {})
     const opened = { ...database, close: () => Promise.resolve() }
-    await createStateSweep(settings, opened, createOutageLog(app.log, clock), usage).step()
+    await createUsageSweep(settings, opened, createOutageLog(app.log, clock)).step()
     return (await rows()).map((row) => row.split(' ')[0])
   }
   assert.deepEqual(await sweep({}), ['2026-09-30', '2026-10-30', '2026-11-30', '2026-09', '2026-10', '2026-11'])

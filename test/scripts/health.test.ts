@@ -28,15 +28,16 @@ describe('ratelimit health', () => {
 
     assert.deepEqual([status, stderr, mails], [0, '', []])
     const lines = stdout.trimEnd().split('\n')
-    assert.equal(lines.length, 8)
+    assert.equal(lines.length, 9)
     assert.match(lines[0] ?? '', /^ok {7}database {2}file:.* answers, and is migrated$/)
     assert.match(lines[1] ?? '', /^off {6}redis {5}not used$/)
     assert.equal(lines[2], 'ok       rules     1 active rule; left out, being wrong: "broken"')
-    assert.match(lines[3] ?? '', /^ok {7}events {4}the last one is 9\d s old$/)
-    assert.equal(lines[4], 'ok       usage     the last is of 2026-11-30')
-    assert.equal(lines[5], 'ok       charges   each server knows its own: see its health and metrics')
-    assert.equal(lines[6], 'ok       mail      the mail server accepts a sign-in')
-    assert.equal(lines[7], 'ok       schedule  nothing was due yet')
+    assert.equal(lines[3], 'off      log       not used')
+    assert.match(lines[4] ?? '', /^ok {7}events {4}the last one is 9\d s old$/)
+    assert.equal(lines[5], 'ok       usage     the last is of 2026-11-30')
+    assert.equal(lines[6], 'ok       charges   each server knows its own: see its health and metrics')
+    assert.equal(lines[7], 'ok       mail      the mail server accepts a sign-in')
+    assert.equal(lines[8], 'ok       schedule  nothing was due yet')
   })
 
   test('is status 1 where something fails, and names it without its password', async (t) => {

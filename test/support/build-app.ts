@@ -112,8 +112,13 @@ export async function startApp(t: TestContext, options: AppOptions): Promise<Tes
 }
 
 /** Opens a database that the end of the test removes. */
-export async function openDatabase(t: TestContext, provider: Provider, clock?: FakeClock): Promise<TestDatabase> {
-  const database = await openTestDatabase(provider, clock)
+export async function openDatabase(
+  t: TestContext,
+  provider: Provider,
+  clock?: FakeClock,
+  log?: Provider,
+): Promise<TestDatabase> {
+  const database = await openTestDatabase(provider, clock, log)
   atEnd(t, database.close)
   return database
 }

@@ -5,228 +5,226 @@
  */
 
 export interface paths {
-  '/': {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    get?: never
-    put?: never
-    /**
-     * Decide about a request, or about up to 100
-     * @description A batch is answered in its order, with a problem in the place of what is no request. The status is 200 whatever was decided.
-     */
-    post: operations['check']
-    delete?: never
-    options?: never
-    head?: never
-    patch?: never
-    trace?: never
-  }
+    "/": {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        get?: never;
+        put?: never;
+        /**
+         * Decide about a request, or about up to 100
+         * @description A batch is answered in its order, with a problem in the place of what is no request. The status is 200 whatever was decided.
+         */
+        post: operations["check"];
+        delete?: never;
+        options?: never;
+        head?: never;
+        patch?: never;
+        trace?: never;
+    };
 }
-export type webhooks = Record<string, never>
+export type webhooks = Record<string, never>;
 export interface components {
-  schemas: {
-    Request: {
-      /** @description Such as GET. */
-      method: string
-      /** @description The path as the client sent it, with or without a query. */
-      path: string
-      /** @description The address of the client. */
-      ip: string
-      /** @description The id of the user, or the user with all fields that conditions and keys read. */
-      user?: string | number | null | Record<string, never>
-      /** @description The headers that rules read, in any case. */
-      headers?: {
-        [key: string]: string | string[]
-      }
-      /** @description The cost of the request, by which that of a rule is multiplied; 1 unless given. */
-      cost?: number
-    }
-    Check: {
-      /** @description Whether the request goes on. */
-      allowed: boolean
-      /** @description The status of a refusal; null where the request goes on. */
-      status: number | null
-      /** @description The headers to send to the client. */
-      headers: {
-        [key: string]: string
-      }
-      /** @description The body of a refusal; null where the request goes on. */
-      body: string | null
-      /** @description The decision of the limit; null where none applies. */
-      decision: components['schemas']['Decision'] | null
-      /** @description The rules left out, since they count what runs at a time, or responses. */
-      left_out: string[]
-    }
-    Decision: {
-      /** @description Whether the request is within the limit. */
-      allowed: boolean
-      /** @description The client's usage, with this request. */
-      count: number
-      limit: number
-      remaining: number
-      /** @description The milliseconds until nothing is used. */
-      resetMs: number
-      /** @description The milliseconds until the same request is allowed; null where waiting does not help. */
-      retryAfterMs: number | null
-      /** @description There where the store did not answer. */
-      unavailable?: boolean
-      /** @description There where the rate has several windows. */
-      windows?: Record<string, never>[]
-      /** @description What decided: the name of a rule, a prefix, default, override and so on. */
-      policy: string
-      /** @description The name of the rule; null where none decided. */
-      rule: string | null
-      /** @description Who was counted, such as ip:203.0.113.7. */
-      client: string
-      /** @description The key of the event in the log. */
-      key: string
-      /** @description All limits of the request. */
-      limits: components['schemas']['Limit'][]
-    }
-    Limit: {
-      /** @description What decided: the name of a rule, a prefix, default, override and so on. */
-      policy: string
-      /** @description The name of the rule; null where none decided. */
-      rule: string | null
-      /** @description Who was counted, such as ip:203.0.113.7. */
-      client: string
-      /** @description The key of the event in the log. */
-      key: string
-      /** @description Null where the limit was not asked. */
-      decision: {
-        /** @description Whether the request is within the limit. */
-        allowed: boolean
-        /** @description The client's usage, with this request. */
-        count: number
-        limit: number
-        remaining: number
-        /** @description The milliseconds until nothing is used. */
-        resetMs: number
-        /** @description The milliseconds until the same request is allowed; null where waiting does not help. */
-        retryAfterMs: number | null
-        /** @description There where the store did not answer. */
-        unavailable?: boolean
-        /** @description There where the rate has several windows. */
-        windows?: Record<string, never>[]
-      } | null
-    }
-    /** @description An error, in the format of RFC 9457. */
-    Problem: {
-      type: string
-      title: string
-      status: number
-      /** @description What is wrong, and what to do. */
-      detail: string
-      code: string
-      /** @description One entry for every wrong field. */
-      errors?: {
-        /** @enum {unknown} */
-        in: 'path' | 'query' | 'header' | 'body'
-        /** @description The field, such as rate or rules[3].rate; empty for the whole request. */
-        field: string
-        detail: string
-      }[]
-    }
-  }
-  responses: never
-  parameters: never
-  requestBodies: never
-  headers: never
-  pathItems: never
+    schemas: {
+        Request: {
+            /** @description Such as GET. */
+            method: string;
+            /** @description The path as the client sent it, with or without a query. */
+            path: string;
+            /** @description The address of the client. */
+            ip: string;
+            /** @description The id of the user, or the user with all fields that conditions and keys read. */
+            user?: string | number | null | Record<string, never>;
+            /** @description The headers that rules read, in any case. */
+            headers?: {
+                [key: string]: string | string[];
+            };
+            /** @description The cost of the request, by which that of a rule is multiplied; 1 unless given. */
+            cost?: number;
+        };
+        Check: {
+            /** @description Whether the request goes on. */
+            allowed: boolean;
+            /** @description The status of a refusal; null where the request goes on. */
+            status: number | null;
+            /** @description The headers to send to the client. */
+            headers: {
+                [key: string]: string;
+            };
+            /** @description The body of a refusal; null where the request goes on. */
+            body: string | null;
+            /** @description The decision of the limit; null where none applies. */
+            decision: components["schemas"]["Decision"] | null;
+            /** @description The rules left out, since they count what runs at a time, or responses. */
+            left_out: string[];
+        };
+        Decision: {
+            /** @description Whether the request is within the limit. */
+            allowed: boolean;
+            /** @description The client's usage, with this request. */
+            count: number;
+            limit: number;
+            remaining: number;
+            /** @description The milliseconds until nothing is used. */
+            resetMs: number;
+            /** @description The milliseconds until the same request is allowed; null where waiting does not help. */
+            retryAfterMs: number | null;
+            /** @description There where the store did not answer. */
+            unavailable?: boolean;
+            /** @description There where the rate has several windows. */
+            windows?: Record<string, never>[];
+            /** @description What decided: the name of a rule, a prefix, default, override and so on. */
+            policy: string;
+            /** @description The name of the rule; null where none decided. */
+            rule: string | null;
+            /** @description Who was counted, such as ip:203.0.113.7. */
+            client: string;
+            /** @description The key of the event in the log. */
+            key: string;
+            /** @description All limits of the request. */
+            limits: components["schemas"]["Limit"][];
+        };
+        Limit: {
+            /** @description What decided: the name of a rule, a prefix, default, override and so on. */
+            policy: string;
+            /** @description The name of the rule; null where none decided. */
+            rule: string | null;
+            /** @description Who was counted, such as ip:203.0.113.7. */
+            client: string;
+            /** @description The key of the event in the log. */
+            key: string;
+            /** @description Null where the limit was not asked. */
+            decision: {
+                /** @description Whether the request is within the limit. */
+                allowed: boolean;
+                /** @description The client's usage, with this request. */
+                count: number;
+                limit: number;
+                remaining: number;
+                /** @description The milliseconds until nothing is used. */
+                resetMs: number;
+                /** @description The milliseconds until the same request is allowed; null where waiting does not help. */
+                retryAfterMs: number | null;
+                /** @description There where the store did not answer. */
+                unavailable?: boolean;
+                /** @description There where the rate has several windows. */
+                windows?: Record<string, never>[];
+            } | null;
+        };
+        /** @description An error, in the format of RFC 9457. */
+        Problem: {
+            type: string;
+            title: string;
+            status: number;
+            /** @description What is wrong, and what to do. */
+            detail: string;
+            code: string;
+            /** @description One entry for every wrong field. */
+            errors?: {
+                /** @enum {unknown} */
+                in: "path" | "query" | "header" | "body";
+                /** @description The field, such as rate or rules[3].rate; empty for the whole request. */
+                field: string;
+                detail: string;
+            }[];
+        };
+    };
+    responses: never;
+    parameters: never;
+    requestBodies: never;
+    headers: never;
+    pathItems: never;
 }
-export type $defs = Record<string, never>
+export type $defs = Record<string, never>;
 export interface operations {
-  check: {
-    parameters: {
-      query?: never
-      header?: never
-      path?: never
-      cookie?: never
-    }
-    requestBody?: {
-      content: {
-        'application/json': components['schemas']['Request'] | components['schemas']['Request'][]
-      }
-    }
-    responses: {
-      /** @description What was decided. */
-      200: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/json':
-            | components['schemas']['Check']
-            | (components['schemas']['Check'] | components['schemas']['Problem'])[]
-        }
-      }
-      /** @description A field is wrong, or there are more than 100 requests; nothing was counted. */
-      400: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/problem+json': components['schemas']['Problem']
-        }
-      }
-      /** @description Without the role: no token, or one that is unknown, revoked or expired. */
-      401: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/problem+json': components['schemas']['Problem']
-        }
-      }
-      /** @description The role is not checker. */
-      403: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/problem+json': components['schemas']['Problem']
-        }
-      }
-      /** @description The body is longer than 256 KiB. */
-      413: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/problem+json': components['schemas']['Problem']
-        }
-      }
-      /** @description The body is not JSON. */
-      415: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/problem+json': components['schemas']['Problem']
-        }
-      }
-      /** @description Too many refused requests of the caller. */
-      429: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/problem+json': components['schemas']['Problem']
-        }
-      }
-      /** @description The database of the tokens does not respond. */
-      503: {
-        headers: {
-          [name: string]: unknown
-        }
-        content: {
-          'application/problem+json': components['schemas']['Problem']
-        }
-      }
-    }
-  }
+    check: {
+        parameters: {
+            query?: never;
+            header?: never;
+            path?: never;
+            cookie?: never;
+        };
+        requestBody?: {
+            content: {
+                "application/json": components["schemas"]["Request"] | components["schemas"]["Request"][];
+            };
+        };
+        responses: {
+            /** @description What was decided. */
+            200: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/json": components["schemas"]["Check"] | (components["schemas"]["Check"] | components["schemas"]["Problem"])[];
+                };
+            };
+            /** @description A field is wrong, or there are more than 100 requests; nothing was counted. */
+            400: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Without the role: no token, or one that is unknown, revoked or expired. */
+            401: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The role is not checker. */
+            403: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is longer than 256 KiB. */
+            413: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The body is not JSON. */
+            415: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description Too many refused requests of the caller. */
+            429: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+            /** @description The database of the tokens does not respond. */
+            503: {
+                headers: {
+                    [name: string]: unknown;
+                };
+                content: {
+                    "application/problem+json": components["schemas"]["Problem"];
+                };
+            };
+        };
+    };
 }

@@ -79,6 +79,6 @@ export async function logEvents(
       outcome: place < allowed ? 'allowed' : place < allowed + blocked ? 'over_limit' : 'denied',
     }),
   )
-  const database = databaseFor(client)
+  const database = databaseFor(client).log
   await database.execute(insertEventsSql(database.dialect), [JSON.stringify(rows)])
 }

@@ -37,5 +37,5 @@ export async function insertEvents(database: Database, events: readonly NewEvent
     }
     return valuesOfAlike(eventValues(event), { ...event, weight })
   })
-  await database.execute(insertEventsSql(database.dialect), [JSON.stringify(rows)])
+  await database.log.execute(insertEventsSql(database.log.dialect), [JSON.stringify(rows)])
 }

@@ -7,6 +7,6 @@ export async function logRows(database: Database, events: readonly Partial<RateL
   const rows = events.map((event) => eventValues({ ...EVENT, ...event }))
   for (let from = 0; from < rows.length; from += 5_000) {
     const batch = JSON.stringify(rows.slice(from, from + 5_000))
-    await database.execute(insertEventsSql(database.dialect), [batch])
+    await database.log.execute(insertEventsSql(database.log.dialect), [batch])
   }
 }

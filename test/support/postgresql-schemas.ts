@@ -20,6 +20,9 @@ export interface TestSchema {
 
 const idle: TestSchema[] = []
 
+/** The database beside the one of the tests: a log there has the schema of the same name. */
+export const OTHER_POSTGRES_URL = POSTGRES_URL.replace(/(\/[^/?]+)(\?|$)/, '$1_log$2')
+
 /** Returns an empty schema with all tables: one that was released, or a new one. */
 export async function takeSchema(): Promise<TestSchema> {
   const released = idle.pop()
@@ -27,6 +30,19 @@ export async function takeSchema(): Promise<TestSchema> {
   const name = `test_${randomBytes(8).toString('hex')}`
   await migrate({ database: POSTGRES_URL, schema: name })
   return { name, emptying: await onPostgresql((client) => emptyingSql(client, name)) }
+}
+
+/** Creates a schema of this name, with all tables, in the database of logs. Returns what removes it. */
+export async function createLogSchema(name: string): Promise<() => Promise<unknown>> {
+  const { pathname } = new URL(OTHER_POSTGRES_URL)
+  // Another process may create it at the same time.
+  await onPostgresql((client) => client.query(`CREATE DATABASE ${pathname.slice(1)}`)).catch(() => undefined)
+  await migrate({ database: OTHER_POSTGRES_URL, schema: name })
+  return async () => {
+    const client = new pg.Client({ connectionString: OTHER_POSTGRES_URL })
+    await client.connect()
+    await client.query(`DROP SCHEMA ${name} CASCADE`).finally(() => client.end())
+  }
 }
 
 /** Keeps a schema for the next test, or drops it where a test has changed more than rows, or has written many. */

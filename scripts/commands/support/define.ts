@@ -45,7 +45,7 @@ export function define(
 
 /** Creates a command that works on the database. */
 export function defineOnDatabase(parent: CommandUnknownOpts, name: string, description: Description) {
-  const settings = ['database', 'schema', ...(description.settings ?? [])] as const
+  const settings = ['database', 'events', 'schema', ...(description.settings ?? [])] as const
   return define(parent, name, { ...description, settings }).option(
     '--schema <name>',
     `PostgreSQL schema of the tables (default: ${variableFor('schema')})`,

@@ -1,7 +1,7 @@
 import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parseEnv } from 'node:util'
-import type { Database } from '../../../src/database/database.js'
+import { allDatabases, type Database } from '../../../src/database/database.js'
 import { sqlitePath } from '../../../src/database/database-url.js'
 import { errorCode, errorMessage } from '../../../src/ground/errors.js'
 import { type OpenDatabase, openDatabase } from '../../../src/plugin/client/client.js'
@@ -32,7 +32,7 @@ export function commandSettings({ schema }: DatabaseOptions, { env }: CommandCon
 
 /** Passes the database that the settings name to `work`, and closes it afterwards. */
 export async function withDatabase<T>(settings: Settings, work: (opened: OpenDatabase) => Promise<T>): Promise<T> {
-  const opened = openDatabase(settings.database, settings.schema, settings.clock)
+  const opened = openDatabase(settings)
   try {
     return await work(opened)
   } finally {
@@ -50,7 +50,7 @@ export function withExistingDatabase<T>(
   work: (opened: OpenDatabase) => Promise<T>,
 ): Promise<T> {
   return withDatabase(settings, (opened) => {
-    warnOfNewFile(opened.database, stderr)
+    for (const each of allDatabases(opened.database)) warnOfNewFile(each, stderr)
     return work(opened)
   })
 }
@@ -63,7 +63,7 @@ export function withExistingDatabase<T>(
  */
 export function withDatabaseToRead<T>(settings: Settings, work: (opened: OpenDatabase) => Promise<T>): Promise<T> {
   return withDatabase(settings, async (opened) => {
-    const missing = missingFile(opened.database)
+    const missing = missingFile(opened.database.log)
     if (missing !== undefined) throw new Error(`There is no database at ${missing}`)
     return work(opened)
   })

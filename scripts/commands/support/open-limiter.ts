@@ -4,8 +4,8 @@ import { databaseFor } from '../../../src/database/database.js'
 import { DEFAULT_DATABASE_URL } from '../../../src/database/database-url.js'
 import { RedisStore } from '../../../src/limiter/stores/redis/redis-store.js'
 import { registerWithSettings } from '../../../src/plugin/plugin.js'
+import { storesEntries } from '../../../src/plugin/settings/databases-in-use.js'
 import { variableFor } from '../../../src/plugin/settings/environment.js'
-import { needsDatabase } from '../../../src/plugin/settings/needs-database.js'
 import type { Settings } from '../../../src/plugin/settings/resolve.js'
 import type { CommandContext } from './command.js'
 import { missingFile, warnOfNewFile, withEnvironmentFile } from './open-database.js'
@@ -28,20 +28,23 @@ export async function withLimiter<T>(
   work: (app: FastifyInstance) => Promise<T>,
 ): Promise<T> {
   const { database: url = DEFAULT_DATABASE_URL } = settings
-  if (needsDatabase(settings) && typeof url === 'string') warnOfNewFile({ url }, stderr)
+  const limiting = {
+    ...settings,
+    logEvents: false,
+    usage: false,
+    eventSpool: undefined,
+    schedule: undefined,
+    metrics: undefined,
+  } as const
+  const needsDatabase = storesEntries(limiting)
+  if (needsDatabase && typeof url === 'string') warnOfNewFile({ url }, stderr)
   const app = fastify()
   try {
-    await registerWithSettings(app, {
-      ...settings,
-      logEvents: false,
-      eventSpool: undefined,
-      schedule: undefined,
-      metrics: undefined,
-    })
+    await registerWithSettings(app, limiting)
     await app.ready()
     const { client, store } = app.smartRateLimit
     // The server's fallback would answer without a database, as if the client had used nothing.
-    if (needsDatabase(settings)) await databaseFor(client).requireMigrations()
+    if (needsDatabase) await databaseFor(client).requireMigrations()
     if (store instanceof RedisStore) await store.ready()
     return await work(app)
   } finally {

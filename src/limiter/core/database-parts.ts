@@ -7,5 +7,7 @@ export { StateSweep, stateDeletions } from '../stores/sql/state-cleanup.js'
 
 /** @throws InvalidSettingError for an object that is no client of `createRateLimitClient` */
 export function openDatabase(database: string | object | undefined, schema: string): Database {
-  return typeof database === 'object' ? databaseFor(database) : new Database(database, schema, SQLITE_FUNCTIONS)
+  return typeof database === 'object'
+    ? databaseFor(database)
+    : new Database(database, schema, { functions: SQLITE_FUNCTIONS })
 }

@@ -22,7 +22,8 @@ export interface RetentionOptions {
 
 /**
  * Deletes old events, the oldest first, a batch at a time, so that a live server is not slowed down; then the sums of
- * their hours, and what was decided about incidents of that time. An interruption keeps finished batches.
+ * their hours, and what was decided about incidents of that time. An interruption keeps finished batches. Where the log has
+ * a database of its own, events that were logged to the other one before are deleted alike.
  *
  * @returns the number of deleted rows
  * @throws InvalidSettingError for a negative age or a batch size out of its range
@@ -30,7 +31,7 @@ export interface RetentionOptions {
 export async function cleanupOldEvents(
   database: Database,
   clock: Clock,
-  { olderThanDays = 30, batchSize = 1000, dryRun = false, onProgress, signal }: RetentionOptions = {},
+  { olderThanDays = 30, batchSize = 1000, ...options }: RetentionOptions = {},
 ): Promise<number> {
   if (!(olderThanDays >= 0) || !Number.isFinite(olderThanDays)) {
     throw new InvalidSettingError(`olderThanDays is ${olderThanDays}: give a number of days, 0 or more`)
@@ -38,13 +39,35 @@ export async function cleanupOldEvents(
   if (!Number.isInteger(batchSize) || batchSize < 1 || batchSize > MAX_BATCH_SIZE) {
     throw new InvalidSettingError(`batchSize is ${batchSize}: give a whole number of rows, 1 to ${MAX_BATCH_SIZE}`)
   }
+  const cutoffMs = clock.now() - Math.round(olderThanDays * DAY_MS)
+  let total = 0
+  const onProgress = (deleted: number) => options.onProgress?.(total + deleted)
+  for (const log of new Set([database.log, database])) {
+    total += await cleanupLog(log, clock, cutoffMs, { ...options, batchSize, onProgress })
+  }
+  // Who ignored an incident tells of a client, and is of use while the log has the incident.
+  const { dialect } = database
+  if (!options.dryRun && !options.signal?.aborted) {
+    await database.execute(
+      `DELETE FROM ${dialect.table('rate_limit_change')} WHERE entity = 'incident' AND changed_at < ${dialect.fromMs('$1')}`,
+      [cutoffMs],
+    )
+  }
+  return total
+}
+
+async function cleanupLog(
+  database: Database,
+  clock: Clock,
+  cutoffMs: number,
+  { batchSize = 1000, dryRun, onProgress, signal }: RetentionOptions,
+): Promise<number> {
   const { dialect } = database
   const table = dialect.table('rate_limit_event')
   const isOld = `"timestamp" < ${dialect.fromMs('$1')}`
   // Events that a wrong clock has dated far ahead are as old as the next ones in the log.
   const isMisdated = `"timestamp" > ${dialect.fromMs('$2')} AND id < (SELECT id FROM ${table}
     WHERE "timestamp" >= ${dialect.fromMs('$1')} AND "timestamp" <= ${dialect.fromMs('$2')} ORDER BY "timestamp", id LIMIT 1)`
-  const cutoffMs = clock.now() - Math.round(olderThanDays * DAY_MS)
   const latestMs = latestStartMs(clock.now())
   if (dryRun) {
     const sql = `SELECT COUNT(*) AS found FROM ${table} WHERE ${isOld} OR ${isMisdated}`
@@ -72,11 +95,6 @@ export async function cleanupOldEvents(
     await database.execute(`DELETE FROM ${dialect.table(CLIENT_KEYS)} WHERE ${isForgotten}`, [
       Math.floor(cutoffMs / DAY_MS),
     ])
-    // Who ignored an incident tells of a client, and is of use while the log has the incident.
-    await database.execute(
-      `DELETE FROM ${dialect.table('rate_limit_change')} WHERE entity = 'incident' AND changed_at < ${dialect.fromMs('$1')}`,
-      [cutoffMs],
-    )
   }
   for (const hour of await markedHours(database)) {
     if ((hour + 1) * HOUR_MS <= cutoffMs && !signal?.aborted) await recountHour(database, hour, clock.now())

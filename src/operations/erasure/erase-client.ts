@@ -1,7 +1,7 @@
 import { once } from 'node:events'
 import type { AddressPrivacy } from '../../clients/address-privacy.js'
 import { type ClientKind, parseClientKind } from '../../clients/client-kind.js'
-import type { Database } from '../../database/database.js'
+import { allDatabases, type Database } from '../../database/database.js'
 import type { RedisClient } from '../../database/redis-client.js'
 import { errorMessage } from '../../ground/errors.js'
 import { countOf } from '../../ground/number-text.js'
@@ -71,16 +71,31 @@ export async function eraseClient(
   const { database, clock, ipv6Subnet, privacy, redis, namespace, eventSpool } = dependencies
   const kinds = new Map<string, ClientKind>()
   const erased = new ErasedClient(client, ipv6Subnet, privacy, kinds)
-  await database.ready()
+  // The database of rules may have events of the time before the log got one of its own.
+  const databases = allDatabases(database)
+  for (const each of databases) {
+    await each.ready()
+    if (each.dialect.provider === 'sqlite' && !batches.dryRun) await each.query(OVERWRITE_DELETED)
+  }
   for (const [name, kind] of await readKinds(database)) kinds.set(name, kind)
-  if (database.dialect.provider === 'sqlite' && !batches.dryRun) await database.query(OVERWRITE_DELETED)
   const spool = await writeSpool(dependencies, eventSpool, EVENT_ROWS, erased, batches)
   const usageFolder = usageSpool(eventSpool)
   const spooledUsage = await writeSpool(dependencies, usageFolder, USAGE_ROWS, erased, batches)
   // Bans first: a client that is refused meanwhile may be banned again, and is then found by the next run.
   const { overrides, changes, networks } = await eraseOverrides(database, erased, clock.now(), batches)
-  const events = await eraseEvents(database, erased, () => clock.now(), batches)
-  const recounted_hours = batches.signal?.aborted ? 0 : await eraseSums(database, erased, clock.now(), batches)
+  const events = { deleted: 0, emptied: 0, left: 0 }
+  let recounted_hours = 0
+  let usage = 0
+  let shared = 0
+  for (const log of databases) {
+    const ofLog = await eraseEvents(log, erased, () => clock.now(), batches)
+    events.deleted += ofLog.deleted
+    events.emptied += ofLog.emptied
+    events.left += ofLog.left
+    if (!batches.signal?.aborted) recounted_hours += await eraseSums(log, erased, clock.now(), batches)
+    usage += await eraseUsage(log, erased, batches)
+    if (erased.shared !== undefined) shared += await countShared(log, erased.shared)
+  }
   const counters = await eraseCounters(database, erased, batches)
   const failures: string[] = []
   const redis_counters =
@@ -90,10 +105,8 @@ export async function eraseClient(
           failures.push(`${errorMessage(error)}: run it again, or let each counters expire`)
           return 0
         })
-  const usage = await eraseUsage(database, erased, batches)
   const notices = await eraseNotices(database, erased, batches)
   const alerts = notices + (await eraseAlerts(database, erased, clock.now(), batches))
-  const shared = erased.shared === undefined ? 0 : await countShared(database, erased.shared)
   const kept = [
     changes > 0 &&
       `${countOf(changes, 'change of its overrides and incidents stays', 'changes of its overrides and incidents stay')} in the history, with the time and the author: the client is "${ERASED}" there, and the note is empty.`,
@@ -145,7 +158,7 @@ async function readKinds(database: Database): Promise<(readonly [string, ClientK
  * @returns what stays: the rows of the client in the spools of servers that run, and the files that cannot be read
  */
 async function writeSpool(
-  { database, clock }: EraseDependencies,
+  { database: { log }, clock }: EraseDependencies,
   spool: string | undefined,
   rows: RowKind,
   erased: ErasedClient,
@@ -154,9 +167,9 @@ async function writeSpool(
   if (spool === undefined) return { events: 0, unreadable: 0 }
   if (!dryRun) {
     const table = new SpooledTable({
-      table: createBatchTable(database, clock, true, rows),
+      table: createBatchTable(log, clock, true, rows),
       folder: openSpoolFolder(spool),
-      batchSize: database.dialect.rowsPerInsert,
+      batchSize: log.dialect.rowsPerInsert,
       rows,
       state: new EventLogState(() => clock.now(), { error: () => undefined }),
     })

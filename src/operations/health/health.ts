@@ -1,8 +1,18 @@
 import { errorLine } from '../../ground/errors.js'
 import { inTime } from '../alerts/channel.js'
 
-/** The checks of health, in the order of reports. */
-export const HEALTH_CHECKS = ['database', 'redis', 'rules', 'events', 'usage', 'charges', 'mail', 'schedule'] as const
+/** The checks of health, in the order of reports. `log` is the database of the event log, where it is another one. */
+export const HEALTH_CHECKS = [
+  'database',
+  'redis',
+  'rules',
+  'log',
+  'events',
+  'usage',
+  'charges',
+  'mail',
+  'schedule',
+] as const
 
 export type HealthCheckName = (typeof HEALTH_CHECKS)[number]
 
@@ -37,17 +47,18 @@ const PROBE_TIMEOUT_MS = 5_000
 
 /** Runs all probes at once. Never rejects, and takes no longer than the time limit. */
 export async function probeHealth(probes: Probes, timeoutMs = PROBE_TIMEOUT_MS): Promise<Health> {
-  const [database, redis, rules, events, usage, charges, mail, schedule] = await Promise.all([
+  const [database, redis, rules, log, events, usage, charges, mail, schedule] = await Promise.all([
     runProbe(probes.database, timeoutMs),
     runProbe(probes.redis, timeoutMs),
     runProbe(probes.rules, timeoutMs),
+    runProbe(probes.log, timeoutMs),
     runProbe(probes.events, timeoutMs),
     runProbe(probes.usage, timeoutMs),
     runProbe(probes.charges, timeoutMs),
     runProbe(probes.mail, timeoutMs),
     runProbe(probes.schedule, timeoutMs),
   ])
-  const checks = { database, redis, rules, events, usage, charges, mail, schedule }
+  const checks = { database, redis, rules, log, events, usage, charges, mail, schedule }
   const failing = HEALTH_CHECKS.filter((name) => checks[name].status === 'failing')
   return { ok: failing.length === 0, ready: !failing.some((name) => NEEDED.has(name)), checks }
 }

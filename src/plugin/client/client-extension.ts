@@ -1,13 +1,17 @@
-import type { Dialect } from '../../database/dialect.js'
+import type { Database } from '../../database/database.js'
+import { redactUrl } from '../../database/database-url.js'
 import type { GeneratedClient } from '../../database/prisma/generated-client.js'
 import { OVERRIDES } from '../../rules/overrides/override.js'
 import { RULES } from '../../rules/rule.js'
 import { createGroupWriter } from './checked-groups.js'
 import { checkedWrites, type WriteOptions } from './checked-writes.js'
+import { isInTransaction } from './transaction-client.js'
 
 export interface ClientWriteOptions extends WriteOptions {
+  /** The database of the client, and that of rules and counters. */
+  readonly database: Database
+  readonly main: Database
   /** Runs a query when the tables can be used. */
-  readonly dialect: Dialect
   readonly whenReady: <T>(query: () => Promise<T>) => Promise<T>
 }
 
@@ -21,18 +25,35 @@ function inOrder<Args extends { orderBy?: unknown }>(args: Args, orderBy: Args['
   return args.orderBy === undefined ? { ...args, orderBy } : args
 }
 
+/** @throws Error for a query of the log in a transaction of the other database */
+function refuseTransaction(main: Database, call: object): void {
+  const { url, log } = main
+  if (log === main || !isInTransaction(call)) return
+  throw new Error(
+    `rateLimitEvent is in a database of its own (${redactUrl(log.url)}), which no $transaction of ${redactUrl(url)} reaches: query it outside of the transaction`,
+  )
+}
+
 /** Extends a client to validate every write to rules and overrides, and to list events and rules in their order. Queries wait until the tables are ready. */
-export function withCheckedWrites(client: GeneratedClient, { whenReady, dialect, ...options }: ClientWriteOptions) {
+export function withCheckedWrites(
+  client: GeneratedClient,
+  { whenReady, database, main, ...options }: ClientWriteOptions,
+) {
   const rules = {
     description: RULES,
     rows: ({ rateLimitRule }: GeneratedClient) => rateLimitRule,
-    save: createGroupWriter(client, dialect),
+    save: createGroupWriter(client, database.dialect),
   }
   const overrides = { description: OVERRIDES, rows: ({ rateLimitOverride }: GeneratedClient) => rateLimitOverride }
   return client
     .$extends({
       name: 'ready',
-      query: { $allOperations: ({ args, query }) => whenReady(() => query(args)) },
+      query: {
+        $allOperations: ({ args, query, model, ...call }) => {
+          if (model === 'RateLimitEvent') refuseTransaction(main, call)
+          return whenReady(() => query(args))
+        },
+      },
     })
     .$extends({
       name: 'listed-order',

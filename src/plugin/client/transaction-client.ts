@@ -39,6 +39,15 @@ export function batchTransaction(call: object): object | undefined {
   return lock
 }
 
+/**
+ * Returns whether a query is part of a transaction of any kind.
+ *
+ * @throws Error as `transactionClient` does
+ */
+export function isInTransaction(call: object): boolean {
+  return (interactiveTransaction(call) ?? findTransaction(call, 'batch')) !== undefined
+}
+
 function findTransaction(call: object, kind: 'itx' | 'batch'): object | undefined {
   const internal: unknown = Reflect.get(call, '__internalParams')
   if (typeof internal !== 'object' || internal === null) throw unknownPrisma('__internalParams')

@@ -7,6 +7,10 @@ const VARIABLES: Readonly<Partial<Record<keyof RateLimitOptions, Variable>>> = {
   logEvents: { variable: 'RATELIMIT_LOG_EVENTS' },
   useDynamicRules: { variable: 'RATELIMIT_USE_DYNAMIC_RULES' },
   ruleCacheTimeout: { variable: 'RATELIMIT_RULE_CACHE_TIMEOUT' },
+  events: {
+    variable: 'RATELIMIT_EVENTS_DATABASE_URL',
+    help: 'database of the event log and of usage (default: the same)',
+  },
   eventSpool: { variable: 'RATELIMIT_EVENT_SPOOL', help: 'folder for events and usage while the database is away' },
   usage: { variable: 'RATELIMIT_USAGE' },
   keepUsageFor: { variable: 'RATELIMIT_KEEP_USAGE_FOR' },

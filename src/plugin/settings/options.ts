@@ -14,7 +14,7 @@ import type { EventDetail } from '../../log/collapsing-buffer.js'
 import type { AlertSettingOptions } from '../../operations/alerts/alert-settings.js'
 import type { MetricsOptions } from '../../operations/metrics/targets.js'
 import type { ScheduleOptions } from '../../operations/schedule/schedule-options.js'
-import type { RateLimitClient } from '../client/client.js'
+import type { EventsOptions, RateLimitClient } from '../client/client.js'
 
 /** The limit of requests that no rule matches. */
 export interface MiddlewareOptions {
@@ -82,6 +82,11 @@ export interface RateLimitOptions extends AlertSettingOptions, CountingOptions, 
   middleware?: MiddlewareOptions | undefined
   /** `file:./ratelimit.db` (the default), `postgresql://…`, or a client made by `createRateLimitClient`. */
   database?: string | RateLimitClient | undefined
+  /**
+   * `{ database: 'postgresql://…' }`: the database of the event log and of usage, beside that of rules and counters, for
+   * much traffic. By default it is the same. Events that are in the other one stay there.
+   */
+  events?: EventsOptions | undefined
   /**
    * `redis://…` or `rediss://…` (several with commas between, or one with `?cluster=true`, for a cluster), or a client
    * or cluster of ioredis, which stays open when the app closes. `middleware.backend: 'redis'` needs it.

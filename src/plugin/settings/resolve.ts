@@ -1,4 +1,5 @@
 import { headerSecret, PRIVACY_SETTINGS, privacyFrom } from '../../clients/privacy-settings.js'
+import { validateDatabaseUrl } from '../../database/database-url.js'
 import { VALIDATORS } from '../../generated/validators.js'
 import { InvalidSettingError } from '../../ground/errors.js'
 import {
@@ -11,6 +12,7 @@ import {
   readList,
   readNumber,
   type SettingTable,
+  validatedBy,
   validateSettings,
   withoutUndefined,
 } from '../../ground/setting.js'
@@ -18,6 +20,7 @@ import { DAY_MS, SECOND_MS } from '../../ground/time/clock.js'
 import { COUNTING_SETTINGS } from '../../limiter/core/counting-settings.js'
 import type { EventDetail } from '../../log/collapsing-buffer.js'
 import { ALERT_SETTINGS, type AlertSettingOptions, alertSettingsFrom } from '../../operations/alerts/alert-settings.js'
+import type { EventsOptions } from '../client/client.js'
 import { findVariable, variableFor } from './environment.js'
 import { resolveMetrics } from './metrics.js'
 import { readMiddleware, resolveMiddleware } from './middleware.js'
@@ -74,6 +77,15 @@ function resolveLogEvents(logged: boolean | 'blocked' | Partial<EventDetail>): b
   return allowed === 'each' && refused === 'each' ? true : { allowed, refused }
 }
 
+const EVENTS = {
+  database: {
+    ...VALIDATORS.filledText,
+    allowed: 'a URL such as postgresql://user:password@host:5432/name',
+    isSecret: true,
+    parse: validatedBy((database: string, called) => validateDatabaseUrl(database, called)),
+  },
+} as const satisfies SettingTable<EventsOptions>
+
 /** The settings without those of alerts. */
 export const OWN_SETTINGS = {
   ...COUNTING_SETTINGS,
@@ -87,6 +99,13 @@ export const OWN_SETTINGS = {
   useDynamicRules: { ...FLAG, default: false },
   ruleCacheTimeout: { ...VALIDATORS.cacheTimeout, default: 60, read: readNumber },
   middleware: { ...VALIDATORS.reference, read: readMiddleware },
+  events: {
+    ...VALIDATORS.reference,
+    allowed: "an object such as { database: 'postgresql://…' }",
+    isSecret: true,
+    read: (text) => ({ database: text }),
+    parse: resolveEvents,
+  },
   hashHeaderKeys: { ...FLAG, default: false },
   user: { ...VALIDATORS.callback, allowed: 'a function of the request' },
   skip: { ...VALIDATORS.callback, allowed: 'a function of the request that answers true or false' },
@@ -115,3 +134,10 @@ export const OWN_SETTINGS = {
 } as const satisfies SettingTable<Omit<RateLimitOptions, keyof AlertSettingOptions>>
 
 export const SETTINGS: SettingTable<RateLimitOptions> = { ...OWN_SETTINGS, ...ALERT_SETTINGS }
+
+/** @param called `events`, or the variable that has the URL */
+function resolveEvents(options: EventsOptions, called: string): EventsOptions {
+  const toName = (name: string) => (called === 'events' ? `events.${name}` : called)
+  validateSettings(EVENTS, options, toName)
+  return parseSettings(EVENTS, options, toName)
+}

@@ -115,7 +115,7 @@ function toCause({ name, actor, before, after, at }: LastChange): IncidentCause 
 }
 
 /** Reads the last change of each override that was not deleted since, of each rule and of each incident, since a moment. */
-function readChanges({ query, dialect }: LogSnapshot, names: readonly ActedNames[], sinceMs: number) {
+function readChanges({ entries: { query, dialect } }: LogSnapshot, names: readonly ActedNames[], sinceMs: number) {
   const table = dialect.table('rate_limit_change')
   const spelled = (entity: Change['entity']) => JSON.stringify([...new Set(names.flatMap((each) => each[entity]))])
   return query<LastChange>(
@@ -136,7 +136,7 @@ function readChanges({ query, dialect }: LogSnapshot, names: readonly ActedNames
 const MAX_OTHER_EDITS = 50
 
 /** Reads the last edit of each rule that is no policy of an incident, since a moment: it may have refused beside one. */
-function readOtherEdits({ query, dialect }: LogSnapshot, names: readonly ActedNames[], sinceMs: number) {
+function readOtherEdits({ entries: { query, dialect } }: LogSnapshot, names: readonly ActedNames[], sinceMs: number) {
   const table = dialect.table('rate_limit_change')
   const policies = JSON.stringify([...new Set(names.flatMap(({ rule }) => rule))])
   return query<LastChange>(

@@ -1,8 +1,8 @@
 import { clientText } from '../../clients/override-client.js'
-import type { Dialect, Query } from '../../database/dialect.js'
 import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
 import { enforcedColumns } from '../../rules/description.js'
 import { OVERRIDES, type Override, type OverrideRow, parseOverride } from '../../rules/overrides/override.js'
+import type { EntryTables } from '../report.js'
 
 /** The time for which processes may still have obeyed the previous state after a change. */
 const SPREAD_MS = 2_000
@@ -15,8 +15,7 @@ const SPREAD_MS = 2_000
  * @param inForce the overrides in force now
  */
 export async function countEndedPasses(
-  query: Query,
-  dialect: Dialect,
+  { query, dialect }: EntryTables,
   inForce: () => Iterable<Override>,
   fromMs: number,
   nowMs: number,

@@ -2,12 +2,12 @@ import { isIP } from 'node:net'
 import { type AddressPrivacy, PSEUDONYM } from '../../clients/address-privacy.js'
 import { NetworkTable } from '../../clients/network.js'
 import { clientText } from '../../clients/override-client.js'
-import type { Dialect, Query } from '../../database/dialect.js'
 import { CooperativeYield, type Steps } from '../../ground/time/cooperative-yield.js'
 import type { RejectedRow } from '../../rules/load-log.js'
 import { OverrideReader } from '../../rules/overrides/override-reader.js'
 import type { ActiveOverride, OverrideSet } from '../../rules/overrides/override-set.js'
 import type { PathOptions } from '../../rules/patterns/path-patterns.js'
+import type { EntryTables } from '../report.js'
 import { loggedAddress, loggedUser } from './clients.js'
 import type { LoggedRequest } from './events.js'
 
@@ -32,10 +32,9 @@ interface OverrideOptions {
   readonly privacy?: AddressPrivacy | undefined
 }
 
-/** Reads the table in a snapshot, independently of what this process has in force. */
+/** Reads the table, independently of what this process has in force. */
 export async function readOverrides(
-  query: Query,
-  dialect: Dialect,
+  { query, dialect }: EntryTables,
   router: PathOptions,
   { nowMs, ratesDecide, privacy }: OverrideOptions,
 ): Promise<PreviewOverrides> {

@@ -11,6 +11,7 @@ import { defaultsFor, type Values } from '../../rules/description.js'
 import type { PathOptions } from '../../rules/patterns/path-patterns.js'
 import { parseRuleInput, RULES, type Rule, type RuleCandidate, ruleErrors } from '../../rules/rule.js'
 import { loadActiveRules } from '../../rules/rule-repository.js'
+import { entryTablesFor } from '../report.js'
 import { createClientReader, type Recovered } from './clients.js'
 import { createDecides, type Decides } from './decides.js'
 import { countEndedPasses } from './ended-passes.js'
@@ -67,11 +68,12 @@ export function createPreview(dependencies: PreviewDependencies): Preview {
     const rule = parseCandidate(candidate)
     validateHours(hours)
 
-    return database.report(async (query) => {
-      const { dialect } = database
-      const { rules, rejected } = await loadActiveRules({ query, dialect })
+    return database.log.report(async (query) => {
+      const { dialect } = database.log
+      const entries = entryTablesFor(database, query)
+      const { rules, rejected } = await loadActiveRules(entries)
       const decides = await createDecides(dependencies.router, rule, rules)
-      const overrides = await readOverrides(query, dialect, dependencies.router, {
+      const overrides = await readOverrides(entries, dependencies.router, {
         nowMs: clock.now(),
         ratesDecide: rule.group === '',
         privacy: dependencies.privacy,
@@ -101,7 +103,7 @@ export function createPreview(dependencies: PreviewDependencies): Preview {
         fromMs,
         oldestMs: await oldestEventMs(query, dialect),
         replayed,
-        endedPasses: await countEndedPasses(query, dialect, overrides.all, fromMs, untilMs),
+        endedPasses: await countEndedPasses(entries, overrides.all, fromMs, untilMs),
         gaps: dependencies.gaps(),
         notes: [
           ...dependencies.notes(),
@@ -128,7 +130,7 @@ interface PreviewRun {
 }
 
 async function replayLog({ database, requestPath, newCounter }: PreviewDependencies, query: Query, run: PreviewRun) {
-  const { dialect } = database
+  const { dialect } = database.log
   const { overrides, fromMs, untilMs } = run
   const findings = { hasTextualUsers: false }
   const { client } = run.rule

@@ -13,6 +13,12 @@ const NullableCount = Type.Union([Count, Type.Null()])
 const Coverage = {
   only_blocked: Type.Optional(Type.Literal(true, { description: 'The log has refusals only.' })),
   only_sums: Type.Optional(Type.Literal(true, { description: 'The log tells no clients of allowed requests.' })),
+  log_since: Type.Optional(
+    Type.String({
+      format: 'date-time',
+      description: 'Requests before this moment are in another database, and in no count.',
+    }),
+  ),
 }
 
 const COUNTS = { requests: Count, over_limit: Count, would_be: Count, denied: Count }

@@ -117,7 +117,7 @@ export async function createQuickActions(
   const fields = [...keptFields(kept), ...shown, RETURNING]
   const limits = rememberLimits(limitNamed)
   const held = clients.filter((client) => findInForce(overrideFor, client) !== undefined)
-  const source = { query: database.query, dialect: database.dialect, nowMs: clock.now(), privacy }
+  const source = { entries: database, nowMs: clock.now(), privacy }
   const overridesOf = await fromDatabase(readOverridesOf(source, token === undefined ? [] : held))
 
   return function quickActions(client, policies) {

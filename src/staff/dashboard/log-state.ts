@@ -1,15 +1,18 @@
 import type { EventLogStats } from '../../log/event-log-state.js'
 import type { Internals, Switches } from '../../plugin/internals.js'
-import { formatCount, visible } from './format.js'
+import { logSince } from '../../reports/log-since.js'
+import { formatCount, toMoment, visible } from './format.js'
 
 /** The state of the process that shows a page. */
 export interface LogState {
   readonly switches: Switches
   readonly stats: EventLogStats
+  /** The moment since which reports have the log, in milliseconds since the epoch; undefined where they have all of it. */
+  readonly sinceMs: number | undefined
 }
 
-export function readLogState({ switches, eventStats }: Internals): LogState {
-  return { switches, stats: eventStats() }
+export function readLogState({ switches, eventStats, database }: Internals): LogState {
+  return { switches, stats: eventStats(), sinceMs: logSince(database) }
 }
 
 /** Returns whether the log holds refusals only: rates, and clients near a limit, are then unknown. */
@@ -34,6 +37,7 @@ export function logNotices(state: LogState, hasTraffic: boolean, unknownPaths = 
   return {
     limiter_off: !enabled,
     log_off: hasTraffic && enabled && logEvents === false,
+    since: state.sinceMs === undefined ? undefined : toMoment(state.sinceMs),
     only_blocked: enabled && logEvents === 'blocked',
     only_sums: enabled && typeof logEvents === 'object' && logEvents.allowed === 'sums',
     unknown_paths: unknownPaths === 0 ? undefined : unknownPathsText(unknownPaths),

@@ -91,7 +91,7 @@ export function registerRaiseForm({ app, internals, read }: PageRoutes): void {
       return { ...limit, words: `The rule ${visible(policy)}`, pathPattern: limit.pathPattern }
     }
     // An override for all paths must not be less than a rule that it stands for.
-    const source = { query: database.query, dialect: database.dialect, nowMs: clock.now(), privacy }
+    const source = { entries: database, nowMs: clock.now(), privacy }
     const overrides = (await fromDatabase(readOverridesOf(source, [client]))).get(client) ?? []
     const { from } = offerFor({ client, by_policy: requests, overrides }, limitNamed)
     if (from === undefined) return undefined

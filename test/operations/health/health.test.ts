@@ -43,6 +43,7 @@ describe('app.smartRateLimit.health()', () => {
         database: { status: 'ok', detail: `${database.url} answers, and is migrated` },
         redis: { status: 'off', detail: 'not used' },
         rules: { status: 'ok', detail: '1 active rule' },
+        log: { status: 'off', detail: 'not used' },
         events: { status: 'ok', detail: '0 s behind, 0 waiting, 0 lost since the start' },
         usage: { status: 'ok', detail: '0 s behind, 0 waiting, 0 lost since the start' },
         charges: { status: 'ok', detail: '0 owed to the store, 0 lost since the start' },

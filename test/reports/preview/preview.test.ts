@@ -911,7 +911,7 @@ describe('a preview lets requests through meanwhile', () => {
     let nowMs = performance.now()
     t.mock.method(performance, 'now', () => (nowMs += 10))
     const { mock } = t.mock.method(CooperativeYield.prototype, 'pause')
-    const overrides = await readOverrides(database.query, database.dialect, router, {
+    const overrides = await readOverrides(database, router, {
       nowMs: NOW_MS,
       ratesDecide: true,
     })

@@ -48,7 +48,9 @@ export class DatabaseStore implements Store {
     validateNamespace(namespace)
     this.#owned = typeof database !== 'object'
     this.#database =
-      typeof database === 'object' ? databaseFor(database) : new Database(database, schema, SQLITE_FUNCTIONS)
+      typeof database === 'object'
+        ? databaseFor(database)
+        : new Database(database, schema, { functions: SQLITE_FUNCTIONS })
     const prefix = namespacePrefix(namespace)
     this.#stored = new StoredCounters(this.#database, namespace)
     this.#storedKey = (key) => counterKey(prefix + key)

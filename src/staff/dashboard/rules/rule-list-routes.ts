@@ -1,12 +1,12 @@
 /** The list of rules, with what can be done there. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { ruleActivity } from '../../../reports/rule-traffic.js'
+import { type RuleActivity, ruleActivity } from '../../../reports/rule-traffic.js'
 import { RULES } from '../../../rules/rule.js'
 import { readFields } from '../../shell/field-form.js'
 import { leadOn, type Notice, takeNotice } from '../../shell/notice-cookie.js'
 import { lastParameter } from '../../shell/request-query.js'
 import { changeAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
-import { fromDatabase } from '../../shell/staff-errors.js'
+import { DatabaseUnavailableError, fromDatabase } from '../../shell/staff-errors.js'
 import { actorWith, requireMay } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
 import { newRuleHref } from '../links.js'
@@ -31,10 +31,21 @@ const RIGHT = 'switchRules'
 const ID = /^\d{1,10}$/
 /** The value of a button: for the rules that are ticked, or for all that were found. */
 const BULK = /^(enable|disable|delete)(-found)?$/
+const UNKNOWN: RuleActivity = { today: new Map(), active: new Set() }
 const NOTHING_TICKED: Notice = { succeeded: false, text: 'Nothing was changed: tick rules first.', typed: {} }
 
 export function registerRuleList({ app, internals, pages, read }: PageRoutes): void {
   const { clock, database } = internals
+
+  /** Returns what rules do; undefined while a log of its own is away: rules can be changed all the same. */
+  async function readActivity(): Promise<RuleActivity | undefined> {
+    try {
+      return await read(ruleActivity())
+    } catch (error) {
+      if (database.log === database || !(error instanceof DatabaseUnavailableError)) throw error
+      return undefined
+    }
+  }
 
   async function showRules(request: FastifyRequest, reply: FastifyReply) {
     return send(
@@ -51,8 +62,8 @@ export function registerRuleList({ app, internals, pages, read }: PageRoutes): v
     typed: ReadonlyMap<number, TypedPriority> = new Map(),
   ) {
     const nowMs = clock.now()
-    const activity = await read(ruleActivity())
-    const page = await fromDatabase(listRules(database, view.listing, view.page, activity, nowMs))
+    const activity = await readActivity()
+    const page = await fromDatabase(listRules(database, view.listing, view.page, activity ?? UNKNOWN, nowMs))
     const actor = actorWith(request, RIGHT)
     const token = actor === undefined ? undefined : issueFormToken(request, reply, actor)
     const mayWrite = actorWith(request, 'writeRules') !== undefined
@@ -97,7 +108,7 @@ export function registerRuleList({ app, internals, pages, read }: PageRoutes): v
   }
 
   async function act(request: FastifyRequest, action: BulkAction, chosen: ChosenRules): Promise<Notice> {
-    const activity = await read(ruleActivity())
+    const activity = (await readActivity()) ?? UNKNOWN
     const { result, undo } = await changeAs(request, RIGHT, database, () =>
       actOnRules(database, action, chosen, activity, clock.now()),
     )

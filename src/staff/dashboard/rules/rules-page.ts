@@ -89,7 +89,8 @@ interface RulesView extends RuleListRights {
   readonly view: RuleListView
   readonly page: RulePage
   readonly codeLimits: readonly CodeLimit[]
-  readonly activity: RuleActivity
+  /** Undefined while the log is away. */
+  readonly activity: RuleActivity | undefined
   /** The typed priorities by the ids of the rules. */
   readonly typed: ReadonlyMap<number, TypedPriority>
 }
@@ -124,6 +125,8 @@ const COLUMNS: readonly { readonly order: RuleOrder; readonly text: string; read
   { order: 'refused', text: 'Refused, 24 h', isNumber: true },
 ]
 
+const LOG_AWAY = 'The database of the event log does not respond at the moment: what rules matched is not known.'
+
 /** Returns the context of `rules.hbs`. */
 export function rulesContext(
   { view, page, codeLimits, activity, typed, token, mayWrite }: RulesView,
@@ -131,7 +134,7 @@ export function rulesContext(
   nowMs: number,
 ) {
   const { enabled, logEvents, useDynamicRules } = log.switches
-  const isWhole = enabled && logEvents !== false && !logsOnlyBlocked(log)
+  const isWhole = activity !== undefined && enabled && logEvents !== false && !logsOnlyBlocked(log)
   const { listing } = view
   const { number, pageCount, found, total, groups } = page
   const shown = { listing, page: number }
@@ -160,7 +163,7 @@ export function rulesContext(
         is_ticked: view.isTicked,
       },
       rules: page.rules.map((rule) => {
-        const { total, blocked } = activity.today.get(rule.name) ?? NO_TRAFFIC
+        const { total, blocked } = activity?.today.get(rule.name) ?? NO_TRAFFIC
         const { text, problem } = typed.get(rule.id) ?? { text: String(rule.priority), problem: undefined }
         return {
           ...listedRule(rule, nowMs),
@@ -168,8 +171,8 @@ export function rulesContext(
           priority: rule.priority,
           typed: text,
           problem,
-          hits: formatCount(total),
-          refused: formatCount(blocked),
+          hits: activity && formatCount(total),
+          refused: activity && formatCount(blocked),
           is_on: Boolean(rule.isActive),
           idle: isWhole && isInForce(rule, nowMs) && !activity.active.has(rule.name) ? idle(rule, nowMs) : undefined,
         }
@@ -181,7 +184,7 @@ export function rulesContext(
         setting: LIMIT_SETTINGS[setting],
         routes: routes.map(visible),
       })),
-      unruled: unruledText(activity.today),
+      unruled: activity === undefined ? LOG_AWAY : unruledText(activity.today),
       now: toMoment(nowMs),
     },
   }
