@@ -24,9 +24,15 @@ import { createEvents, DISTRIBUTIONS, type Distribution, fillLog } from './synth
 const DATABASES = ['sqlite', 'postgresql'] as const
 
 const program = new Command('npm run bench:reports --')
-  .option('--sizes <list>', 'how many events, separated by commas', parseSizes, [100_000, 1_000_000, 10_000_000])
+  .option(
+    '--sizes <list>',
+    'how many rows of events, separated by commas',
+    parseSizes,
+    [100_000, 1_000_000, 10_000_000],
+  )
   .option('--databases <list>', 'which databases, separated by commas', parseNames(DATABASES), [...DATABASES])
   .option('--distributions <list>', 'how requests are spread', parseNames(DISTRIBUTIONS), [...DISTRIBUTIONS])
+  .option('--weight <int>', 'how many requests a row stands for', integer('weight', 1, 1_000_000), 1)
   .option('--runs <int>', 'how often each report is read', integer('runs', 1, 10_000), 40)
   .exitOverride(({ exitCode }) => process.exit(exitCode === 0 ? 0 : 2))
   .parse()
@@ -94,11 +100,12 @@ async function measure(
   signal: AbortSignal,
 ): Promise<string[]> {
   return backends.with({ needs: provider }, async ({ url, name }) => {
+    const { weight } = program.opts()
     const client = createRateLimitClient({ database: url, schema: name })
     const database = databaseFor(client)
     const nowMs = Date.now()
     const progress = createProgress()
-    await fillLog(database, events, distribution, nowMs, (written) => {
+    await fillLog(database, events, distribution, nowMs, weight, (written) => {
       signal.throwIfAborted()
       progress.show(`${provider}: ${written} of ${events} events`)
     })
@@ -126,7 +133,7 @@ async function measure(
       for (const report of Object.values(REPORTS)) await time(() => read(report))
       for (const parametersOf of Object.values(PAGES)) await time((run) => openPage(parametersOf(nowMs, run)))
       await whileWriting(database, distribution, () => time(() => openPage('')))
-      return [`${provider}, ${distribution}`, events.toLocaleString('en-US'), ...timings, foldUs.toFixed(1)]
+      return [`${provider}, ${distribution}`, (events * weight).toLocaleString('en-US'), ...timings, foldUs.toFixed(1)]
     } finally {
       await app.close()
       await client.$disconnect()

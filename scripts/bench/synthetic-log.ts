@@ -1,6 +1,6 @@
 import type { Database } from '../../src/database/database.js'
 import { DAY_MS } from '../../src/ground/time/clock.js'
-import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/log/event.js'
+import { eventValues, insertEventsSql, type RateLimitEvent, valuesOfAlike } from '../../src/log/event.js'
 import { createRandom } from '../random.js'
 
 const LOG_DAYS = 30
@@ -74,12 +74,17 @@ export function createEvents(seed: number, distribution: Distribution): (timesta
   }
 }
 
-/** Writes a number of events, evenly over the last 30 days. */
+/**
+ * Writes a number of rows, evenly over the last 30 days.
+ *
+ * @param weight of each row
+ */
 export async function fillLog(
   database: Database,
   events: number,
   distribution: Distribution,
   nowMs: number,
+  weight: number,
   onProgress: (written: number) => void,
 ): Promise<void> {
   const makeEvent = createEvents(events, distribution)
@@ -88,9 +93,10 @@ export async function fillLog(
   const { dialect } = database
   const sql = insertEventsSql(dialect)
   for (let written = 0; written < events; written += FILL_BATCH) {
-    const rows = Array.from({ length: Math.min(FILL_BATCH, events - written) }, (_, index) =>
-      eventValues(makeEvent(Math.floor(startMs + (written + index) * stepMs))),
-    )
+    const rows = Array.from({ length: Math.min(FILL_BATCH, events - written) }, (_, index) => {
+      const event = makeEvent(Math.floor(startMs + (written + index) * stepMs))
+      return valuesOfAlike(eventValues(event), { ...event, weight })
+    })
     // A transaction may take longer than a statement: filling so fast, the disk stalls now and then.
     await database.transaction([{ sql, parameters: [JSON.stringify(rows)] }])
     onProgress(written + rows.length)
