@@ -130,10 +130,17 @@ for (const [proxy, version, whenAway] of [
     const openly = await behind((text) => {
       if (proxy === 'caddy') return text.replace(/(reverse_proxy .*)\n {2}\}\n/, '$1\n }\n handle_errors {\n $1\n }\n')
       const [passed = ''] = /proxy_pass http:\/\/127[^;]*;/.exec(text) ?? []
+      const [, , failsOpen = ''] = GUIDE.split('```nginx\n')
+      const [inLocation = '', unchecked = ''] = failsOpen.split('```', 1).join().split('\n\n')
+      assert.match(unchecked, /location @unchecked/)
       return text
-        .replace('error_page 403', 'error_page 500 502 504 = @unchecked; error_page 403')
-        .replace('location @refused', `location @unchecked { ${passed} } location @refused`)
+        .replace('error_page 403', `${inLocation} error_page 403`)
+        .replace('location @refused', `${unchecked.replace(/proxy_pass .*;/, passed)} location @refused`)
     })
+    const tooLarge = Object.fromEntries(['a', 'b', 'c'].map((name) => [`x-${name}`, name.repeat(7_000)]))
+    assert.equal((await openly('/page')).status, 200)
+    const refused = proxy === 'nginx' ? 400 : 431
+    assert.equal((await openly('/page', { headers: tooLarge })).status, refused, 'nothing is away')
     await database.client.$executeRawUnsafe('DELETE FROM rate_limit_token')
     clock.advance(1_000)
     assert.equal((await request('/page')).status, 401)
@@ -164,6 +171,7 @@ test('a server in Python asks as the guide shows it', { skip: programMissing('py
   const second = await http.request(port, '/a', {})
   assert.deepEqual([second.status, JSON.parse(second.text).code], [429, 'FST_RATE_LIMIT_EXCEEDED'])
   assert.ok(Number(second.headers['retry-after']) > 0)
+  assert.equal((await http.request(port, 'a', {})).status, 400, 'no request')
   await app.close()
   assert.equal((await http.request(port, '/a', {})).status, 200, 'it fails open')
 })
