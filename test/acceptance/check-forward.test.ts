@@ -106,7 +106,7 @@ test('what is missing or contradictory is a 400 that names it, never a 2xx, and 
     [[{ ...NGINX, 'x-forwarded-for': 'unknown' }], /^X-Forwarded-For has "unknown" in the place of the client/],
     [[{ ...NGINX, 'x-forwarded-for': `${IP}, ` }], /^X-Forwarded-For has "" in the place of the client/],
     [[{ ...NGINX, 'x-original-uri': 'search' }], /^X-Original-URI is "search"/],
-    [[{ ...NGINX, 'x-original-method': 'BREW' }], /^method is "BREW": give a method such as GET/],
+    [[{ ...NGINX, 'x-original-method': 'BREW' }], /^X-Original-Method is "BREW": it is no method such as GET/],
     [
       [{ ...NGINX, 'x-forwarded-uri': '/other' }],
       /^X-Forwarded-Uri contradicts: the request has two paths, X-Original-URI "\/search\?q=1", X-Forwarded-Uri "\/other"/,
@@ -125,6 +125,8 @@ test('what is missing or contradictory is a 400 that names it, never a 2xx, and 
     assert.ok(status === 400 || status === 404, `${JSON.stringify(asked)} ${status}`)
     assert.match(JSON.parse(text).detail, detail, JSON.stringify(asked))
   }
+  const otherwise = { headers: { ...NGINX, ...started.bearer() } }
+  assert.equal((await started.request(`${CHECK}/forw%61rd/elsewhere`, otherwise)).status, 404, 'a path that hides')
   assert.equal((await started.request(`${CHECK}/forward`, { headers: NGINX })).status, 401)
   assert.deepEqual(await logged(started), [])
 })

@@ -108,6 +108,32 @@ forEachDatabase((provider) => {
     )
   })
 
+  test('a header or a field with a hostile name concerns its own request, and no other of the batch', async (t) => {
+    const { post, database, app } = await startWithChecks(t, provider)
+    const hostile = [
+      JSON.stringify(GET),
+      '{"__proto__":{"method":"GET","path":"/","ip":"203.0.113.7"}}',
+      JSON.stringify({ ...GET, constructor: { prototype: {} } }),
+      `{"method":"GET","path":"/b","ip":"203.0.113.7","headers":{"__proto__":"x","constructor":"y"},"user":{"__proto__":{"id":7}}}`,
+    ]
+    const { status, json } = await post(`[${hostile.join(',')}]`)
+    assert.equal(status, 200)
+    assert.deepEqual(
+      json.map((each: { status: unknown }) => each.status),
+      [null, 400, 400, null],
+    )
+    await app.smartRateLimit.events.flush()
+    const logged = await database.client.rateLimitEvent.findMany({ orderBy: { id: 'asc' } })
+    assert.deepEqual(
+      logged.map(({ path, userId }) => [path, userId]),
+      [
+        ['/search', null],
+        ['/b', null],
+      ],
+    )
+    assert.equal(Reflect.get({}, 'method'), undefined)
+  })
+
   test('a hundred requests take a few statements', async (t) => {
     const { post } = await startWithChecks(t, provider, { plugin: { logEvents: false, useDynamicRules: false } })
     await post(GET)
@@ -134,7 +160,7 @@ test('what is no request, or too many of them, is a 400 that names it, and count
     ['null', /^body The request is null/],
     ['{', /^The body is not valid JSON/],
     ['', /^The body is empty/],
-    ['{"method":"GET","path":"/","ip":"203.0.113.7","headers":{"__proto__":"x"}}', /^The body is not valid JSON/],
+    ['{"method":"GET","path":"/","ip":"203.0.113.7","__proto__":{}}', /^__proto__ is not one of a request/],
   ] as const) {
     const { status, json } = await post(body)
     assert.equal(status, 400, String(detail))

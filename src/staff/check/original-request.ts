@@ -1,4 +1,5 @@
 /** The request that a proxy asks about: what it says in headers, or in the method and the path of its own request. */
+import { METHODS } from 'node:http'
 import type { FastifyRequest } from 'fastify'
 import { shown } from '../../ground/setting.js'
 import { plainIp } from '../../http/client-address.js'
@@ -45,6 +46,9 @@ export function readOriginalRequest(request: FastifyRequest, behind: string): Co
   }
 
   const method = agree(METHOD, 'method', itself('the method', request.method))
+  if (method !== '' && !METHODS.includes(method.toUpperCase())) {
+    wrong.push({ in: 'header', field: METHOD[0], detail: `is ${shown(method)}: it is no method such as GET` })
+  }
   const path = agree(PATH, 'path', itself('the path behind the prefix', behind))
   const given = agree(HOST, 'host', [], false)
   const host = given === '' && behind !== '' ? (request.headers.host ?? '') : given

@@ -30,7 +30,8 @@ export async function registerChecks(
   guard: CheckGuardOptions,
 ): Promise<void> {
   const consumer = await internals.consumer()
-  const parse = app.getDefaultJsonParser('error', 'error')
+  // A client may have sent a header of such a name: it must not make the whole batch a 400. They stay what they are, fields.
+  const parse = app.getDefaultJsonParser('ignore', 'ignore')
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'string' }, parse)
   app.setErrorHandler<FastifyError>((error, request, reply) => answerWithProblem(internals.log, error, request, reply))
@@ -44,9 +45,12 @@ export async function registerChecks(
   app.get('/openapi.json', ROUTE, async () => checkDocument(app.prefix))
 
   const prefix = `${app.prefix}${FORWARD}`
+  const noSuchAddress = () => new NotFoundError(`There is no such address: checks are at ${app.prefix} and ${prefix}.`)
 
   async function forward(request: FastifyRequest, reply: FastifyReply): Promise<FastifyReply> {
     const behind = pathBehind(request, prefix)
+    // Another spelling of the prefix would hide the path behind it.
+    if (behind === '' && request.routeOptions.url?.endsWith('*')) throw noSuchAddress()
     // Caddy adds the query of the request to this one.
     const isRefused403 = behind.startsWith('?') && new URLSearchParams(behind).get('refused') === '403'
     const original = readOriginalRequest(request, behind.startsWith('/') ? behind : '')
@@ -66,7 +70,7 @@ export async function registerChecks(
     const { url = '' } = request.raw
     if (url.startsWith(prefix) && /^[/?]?$/.test(url.charAt(prefix.length))) return forward(request, reply)
     if (pathBehind(request, app.prefix).length > 1) {
-      throw new NotFoundError(`There is no such address: checks are at ${app.prefix} and ${prefix}.`)
+      throw noSuchAddress()
     }
     reply.header('allow', 'POST')
     throw new MethodError('This address accepts POST.')
