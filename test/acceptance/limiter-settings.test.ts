@@ -58,6 +58,12 @@ test('a wrong option names itself, its value and the remedy', async () => {
     [{ lease: '1s', store: STORE }, /no method settle/],
   ]
   for (const [options, message] of wrong) await assert.rejects(createLimiter(options), message)
+  for (const options of [null, 5, 'redis://127.0.0.1:6379']) {
+    await assert.rejects(
+      Reflect.apply(createLimiter, undefined, [options]),
+      /createLimiter\(\) was given .*: give options/,
+    )
+  }
   assert.throws(
     () => resolveLimiter({}, { RATELIMIT_ON_STORE_ERROR: 'maybe' }),
     /"RATELIMIT_ON_STORE_ERROR" is "maybe"/,
@@ -108,6 +114,9 @@ test('a wrong client, cost or amount rejects, and takes nothing', async () => {
   }
   for (const cost of [0, -1, 1.5, Number.NaN, 2 ** 31, '1']) {
     await assert.rejects(Reflect.apply(limit.consume, limit, ['all', { cost }]), InvalidSettingError)
+  }
+  for (const options of [5, null, '5']) {
+    await assert.rejects(Reflect.apply(limit.consume, limit, ['all', options]), /The options are .*: give an object/)
   }
   for (const amount of [-1, 1.5, Number.NaN, Number.POSITIVE_INFINITY, 2 ** 53, '1', undefined]) {
     await assert.rejects(Reflect.apply(limit.charge, limit, ['all', amount]), /The amount is .*: give a whole number/)

@@ -189,6 +189,13 @@ function resolveOptions(options: ClientLimitOptions) {
   }
 }
 
+/** @throws InvalidSettingError for what are no options, such as the cost itself */
+function costIn(options: ClientCheckOptions | undefined): number | undefined {
+  if (options === undefined) return undefined
+  if (typeof options === 'object' && options !== null) return options.cost
+  throw new InvalidSettingError(`The options are ${shown(options)}: give an object such as { cost: 5 }`)
+}
+
 export interface ClientLimitDependencies {
   readonly limiter: Limiter
   readonly permits: PermitsOfCode
@@ -232,9 +239,9 @@ export function createClientLimit(
   }
 
   return {
-    async consume(client, { cost } = {}) {
+    async consume(client, given) {
       if (!isRate(policy)) requireRates('consume')
-      return ask(toCheck(client, cost), now(), 0)
+      return ask(toCheck(client, costIn(given)), now(), 0)
     },
     async peek(client) {
       const standing = await limiter.check({ key: counterFor(client), policy, cost: 0 }, now(), 0)
@@ -258,14 +265,14 @@ export function createClientLimit(
       requireMethod(store, 'resetAll', 'resetAll() was called')
       await limiter.resetAll([`${limitName}|`])
     },
-    async acquire(client, { cost } = {}) {
+    async acquire(client, given) {
       if (isRate(policy) || !isPlain(policy)) {
         throw new InvalidSettingError(
           `The limit ${JSON.stringify(options.name)} counts requests over time, and has no acquire(): call consume(), or give the algorithm concurrency`,
         )
       }
       const nowMs = now()
-      const taken = { ...toCheck(client, cost), policy, permit: nextPermit() }
+      const taken = { ...toCheck(client, costIn(given)), policy, permit: nextPermit() }
       const decision = await limiter.check(taken, nowMs, 0)
       if (decision.allowed) permits.hold(taken, nowMs)
       return { ...decision, release: () => permits.release(taken) }

@@ -124,6 +124,11 @@ const variableFor = (option: string) =>
  * values
  */
 export function resolveLimiter(options: RateLimiterOptions, environment: NodeJS.ProcessEnv): RateLimiterSettings {
+  if (typeof options !== 'object' || options === null) {
+    throw new InvalidSettingError(
+      `createLimiter() was given ${shown(options)}: give options such as { redis: 'redis://127.0.0.1:6379' }`,
+    )
+  }
   validateSettings(LIMITER_SETTINGS, options, (name) => name)
   const fromEnvironment = readEnvironment(LIMITER_SETTINGS, variableFor, environment)
   const nameInEnvironment = (name: string) => variableFor(name) ?? name
