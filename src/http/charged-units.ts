@@ -28,18 +28,27 @@ export interface UsedBy {
   readonly limit: Pick<Limit, 'policyName'>
 }
 
-/** A limit in a unit that a request met. */
-interface Reservation extends Pick<AppliedLimit, 'limit' | 'client' | 'check' | 'decision'> {
+/** What one check of a request has taken of a limit in advance. */
+interface Reservation extends Pick<AppliedLimit, 'check' | 'decision'> {
   /** The time of the check. */
   readonly nowMs: number
-  /** What it holds of the limit in advance. */
+  /** What the request still holds of it. */
   reserved: number
+}
+
+/** A limit in a unit that a request met, also where several checks of the request have asked it. */
+interface MetLimit extends Pick<AppliedLimit, 'limit' | 'client' | 'check'> {
+  /** Those that may be given back, in the order of their checks. */
+  readonly reservations: Reservation[]
+  /** What is taken of the limit in all, in advance and by charges. */
+  taken: number
   /** Undefined until it is charged, if only for nothing. */
   charged: number | undefined
 }
 
 interface RequestUse {
-  readonly reservations: Reservation[]
+  /** By the names of counters. */
+  readonly met: Map<string, MetLimit>
   /** The units that were charged, and when that was last. */
   readonly chargedMs: Map<string, number>
   endedMs: number | undefined
@@ -80,18 +89,17 @@ export class ChargedUnits {
     const { applied = [checked], nowMs } = checked
     const ofUnits = applied.filter(({ limit }) => limit.unit !== REQUESTS)
     if (ofUnits.length === 0) return
-    const { reservations } = this.#useOf(checked.request)
+    const { met } = this.#useOf(checked.request)
     for (const { limit, client, check, decision } of ofUnits) {
       const isTaken = decision !== NOT_ASKED && decision.allowed && !decision.unavailable
-      reservations.push({
-        limit,
-        client,
-        check,
-        decision,
-        nowMs,
-        reserved: isTaken ? check.cost : 0,
-        charged: undefined,
-      })
+      const reserved = isTaken ? check.cost : 0
+      let known = met.get(check.key)
+      if (known === undefined) {
+        known = { limit, client, check, reservations: [], taken: 0, charged: undefined }
+        met.set(check.key, known)
+      }
+      known.taken += reserved
+      if (reserved > 0) known.reservations.push({ check, decision, nowMs, reserved })
     }
   }
 
@@ -120,29 +128,29 @@ export class ChargedUnits {
   #useOf(request: FastifyRequest): RequestUse {
     const known = this.#uses.get(request)
     if (known !== undefined) return known
-    const use: RequestUse = { reservations: [], chargedMs: new Map(), endedMs: undefined }
+    const use: RequestUse = { met: new Map(), chargedMs: new Map(), endedMs: undefined }
     this.#uses.set(request, use)
     const { [REPLY]: reply }: RequestWithReply = request
     atRequestEnd(request, reply ?? undefined, () => {
       use.endedMs ??= this.#now()
-      this.#giveBackUnused(use.reservations)
+      this.#giveBackUnused([...use.met.values()])
     })
     return use
   }
 
   async #chargeUnit(use: RequestUse, unit: string, amount: number, decided: UsedBy): Promise<number | null> {
     const nowMs = this.#now()
-    const met = use.reservations.filter(({ limit }) => limit.unit === unit)
+    const met = [...use.met.values()].filter(({ limit }) => limit.unit === unit)
     const previousMs = use.chargedMs.get(unit)
     use.chargedMs.set(unit, nowMs)
     // A client's usage has each charge once, however many limits count it.
     for (const [client, policy] of policiesByClient(met, decided)) {
       this.#usage?.record({ client, unit, policy, amount, atMs: nowMs, previousMs })
     }
-    const charges = met.flatMap((reservation) => {
-      const excess = addCharge(reservation, amount)
-      const policy = this.#policyNow(reservation.limit)
-      return policy === undefined ? [] : { ...reservation, check: { ...reservation.check, policy, cost: excess } }
+    const charges = met.flatMap((each) => {
+      const excess = addCharge(each, amount)
+      const policy = this.#policyNow(each.limit)
+      return policy === undefined ? [] : { ...each, check: { ...each.check, policy, cost: excess } }
     })
     if (use.endedMs !== undefined) this.#giveBackUnused(met)
     const answers = Promise.all(charges.map(({ check }) => this.#limiter.charge(check, nowMs)))
@@ -168,23 +176,40 @@ export class ChargedUnits {
     await Promise.all(this.#underWay)
   }
 
-  /** Gives back what was reserved and not charged. What was never charged keeps its reservation. */
-  #giveBackUnused(reservations: readonly Reservation[]): void {
-    const settlements = reservations.flatMap((reservation): Settlement[] => {
-      const { check, decision, nowMs, reserved, charged } = reservation
-      if (charged === undefined || charged >= reserved) return []
-      reservation.reserved = charged
-      return [toSettlement({ ...check, cost: reserved - charged }, decision, nowMs)]
+  /** Gives back what was reserved and not charged, of the latest checks first. What was never charged keeps its reservation. */
+  #giveBackUnused(met: readonly MetLimit[]): void {
+    const settlements = met.flatMap((each): Settlement[] => {
+      const unused = each.charged === undefined ? 0 : each.taken - each.charged
+      each.taken -= unused
+      return releaseLatest(each.reservations, unused)
     })
     if (settlements.length > 0) this.#limiter.giveBack(settlements, this.#now())
   }
 }
 
-/** Adds to what is charged of a reservation, and returns by how much that exceeds it more than before. */
-function addCharge(reservation: Reservation, amount: number): number {
-  const { reserved, charged = 0 } = reservation
-  reservation.charged = charged + amount
-  return Math.min(amount, Math.max(0, charged + amount - reserved), MAX_COST)
+/** Adds to what is charged of a limit, and returns by how much that exceeds what is taken of it. */
+function addCharge(met: MetLimit, amount: number): number {
+  met.charged = (met.charged ?? 0) + amount
+  const excess = Math.max(0, met.charged - met.taken)
+  met.taken += excess
+  // What a charge exceeds is used: only what later checks reserve may be given back.
+  if (excess > 0) met.reservations.length = 0
+  return Math.min(excess, MAX_COST)
+}
+
+/** Takes an amount out of reservations, and returns the settlements that give it back. */
+function releaseLatest(reservations: Reservation[], amount: number): Settlement[] {
+  const settlements: Settlement[] = []
+  for (let left = amount; left > 0; ) {
+    const latest = reservations.at(-1)
+    if (latest === undefined) break
+    const cost = Math.min(left, latest.reserved)
+    settlements.push(toSettlement({ ...latest.check, cost }, latest.decision, latest.nowMs))
+    latest.reserved -= cost
+    left -= cost
+    if (latest.reserved === 0) reservations.pop()
+  }
+  return settlements
 }
 
 /** Returns the clients of limits, each with the first of its policies. */

@@ -130,6 +130,37 @@ test('a request is charged by itself, in the process that has it: an id or a cop
   }
 })
 
+test('a limit that code asks for a request several times is charged once, and its latest reservations are given back first', async (t) => {
+  const limit = { name: 'tokens', rate: '1000/m', key: 'user', unit: 'tokens', reserve: 30 } as const
+  const used: number[] = []
+  const { request } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { backend: 'memory' }, user: ({ headers }) => ({ id: String(headers['x-user']) }) },
+    routes(app) {
+      const tokens = app.smartRateLimit.limit(limit)
+      const { charge } = app.smartRateLimit
+      const note = async (request: FastifyRequest) => used.push((await tokens.peek(request))?.count ?? -1)
+      app.get('/chat', { onRequest: tokens }, async (request) => {
+        await tokens.check(request)
+        await charge(request, { tokens: 25 }) // of the 60 that are reserved
+        await note(request)
+        await charge(request, { tokens: 45 })
+        await note(request)
+        await tokens.check(request)
+        await charge(request, { tokens: 5 })
+        await note(request)
+        return 'ok'
+      })
+      app.addHook('onResponse', async (request) => {
+        if (request.url === '/chat') setImmediate(() => void note(request))
+      })
+    },
+  })
+  await request('/chat', ALICE)
+  await eventually('the response has ended', async () => used.length === 4)
+  assert.deepEqual(used, [60, 70, 100, 75])
+})
+
 test('a request of another app is usage alone, of the client that its address is, since no limit here has met it', async (t) => {
   const requests: FastifyRequest[] = []
   const routes = (other: FastifyInstance) => {
