@@ -7,6 +7,7 @@ import { fork } from 'node:child_process'
 import { fileURLToPath } from 'node:url'
 import { Command } from '@commander-js/extra-typings'
 import Fastify, { type FastifyInstance, type FastifyReply, type FastifyRequest } from 'fastify'
+import { rateLimitPlugin } from '../../src/index.js'
 import { integer } from '../commands/support/option-values.js'
 import { printLine } from '../commands/support/terminal.js'
 import { CLIENT_HEADER } from './load.js'
@@ -27,6 +28,21 @@ const rows: readonly Row[] = [
   ...CONSUMING,
   withRules(100, [PATH], 'a path that repeats'),
   withGroups('memory', { needs: 'sqlite' }),
+  {
+    name: `${OURS}, memory, consume() in a hook`,
+    async register(app) {
+      const limits = Fastify()
+      const key = `header:${CLIENT_HEADER}` as const
+      await limits.register(rateLimitPlugin, { middleware: { backend: 'memory', defaultRate: '1000000000/m', key } })
+      const { consume } = limits.smartRateLimit
+      // The first call loads it, for which the measurement would not wait.
+      await consume({ method: 'GET', path: PATH, ip: '127.0.0.1' })
+      app.addHook('onRequest', async ({ method, url, headers }) => {
+        const client = headers[CLIENT_HEADER]
+        await consume({ method, path: url, ip: '127.0.0.1', headers: { [CLIENT_HEADER]: client } })
+      })
+    },
+  },
   ...ROWS.filter(({ name }) => name.endsWith(', memory') && !name.startsWith(OURS)),
 ]
 

@@ -11,11 +11,16 @@ export const CLIENT_HEADER = 'x-client'
 export const NEW_ENDING = '*'
 const TIMEOUT_MS = 10_000
 
+function getRequest(hostname: string, target: string, client: number): string {
+  return `GET ${target} HTTP/1.1\r\nhost: ${hostname}\r\n${CLIENT_HEADER}: client-${client}\r\n\r\n`
+}
+
 /**
  * Requests from all servers over all connections at once, each time as the next client, each of which requests all paths
  * in turn. It reads no more of an answer than its end, and so leaves the machine to the server; a complete HTTP client in
  * JavaScript uses more of it than most of the servers do, which makes all of them look alike.
  *
+ * @param requestAt the text of a request
  * @throws Error when a connection fails
  */
 export async function runLoad(
@@ -23,6 +28,7 @@ export async function runLoad(
   paths: readonly string[],
   seconds: number,
   signal: AbortSignal,
+  requestAt = getRequest,
 ) {
   const microseconds = createHistogram()
   const startMs = performance.now()
@@ -36,7 +42,7 @@ export async function runLoad(
     const path = paths[(client + Math.floor(sent / CLIENTS)) % paths.length] ?? '/'
     const target = path.endsWith(NEW_ENDING) ? path.slice(0, -NEW_ENDING.length) + sent : path
     sent++
-    return `GET ${target} HTTP/1.1\r\nhost: ${hostname}\r\n${CLIENT_HEADER}: client-${client}\r\n\r\n`
+    return requestAt(hostname, target, client)
   }
 
   async function runConnection(origin: string): Promise<void> {

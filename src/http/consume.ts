@@ -49,7 +49,7 @@ export interface ConsumedRequest {
 /** A request that is about to be decided. */
 export interface Consumable {
   readonly request: FastifyRequest
-  readonly reply: FastifyReply
+  readonly reply: HeaderReply
 }
 
 interface Given {
@@ -90,7 +90,7 @@ export function createConsume(dependencies: ConsumeDependencies) {
   function decide({ request, reply }: Consumable): Promise<void> | undefined {
     let isDecided = false
     let wake: () => void = () => undefined
-    onRequest(request, reply, () => {
+    onRequest(request, toFastify(reply), () => {
       isDecided = true
       wake()
     })
@@ -104,11 +104,11 @@ export function createConsume(dependencies: ConsumeDependencies) {
     const checked = keptRecord(request)
     if (checked === null) return { allowed: true, status: null, headers: {}, body: null, decision: null, left_out: [] }
     record?.(checked)
-    const refusal = checked.isRefused ? describeRefusal(checked, reply) : undefined
+    const refusal = checked.isRefused ? describeRefusal(checked, toFastify(reply)) : undefined
     return {
       allowed: refusal === undefined,
       status: refusal?.status ?? null,
-      headers: headersOf(reply),
+      headers: reply.collected,
       body: refusal?.body ?? null,
       decision: checked.described,
       left_out: givenFor(request).leftOut,
@@ -127,7 +127,7 @@ export function createConsume(dependencies: ConsumeDependencies) {
       cost,
       leftOut: [],
     }
-    return { request, reply: createReply() }
+    return { request, reply: new HeaderReply() }
   }
 
   return {
@@ -170,34 +170,32 @@ function withoutResponse({ hook, isSkipped, inForce = hook.inForce }: ConsumeDep
   }
 }
 
+/** A reply has little that the hook calls. */
+function toFastify(reply: HeaderReply): FastifyReply {
+  return reply as unknown as FastifyReply
+}
+
 /** A reply that only collects headers. */
-const REPLY_PROTOTYPE = {
-  header(this: FastifyReply, name: string, value: unknown) {
-    headersOf(this)[name] = String(value)
+class HeaderReply {
+  readonly collected: Record<string, string> = {}
+
+  header(name: string, value: unknown): this {
+    this.collected[name] = String(value)
     return this
-  },
-  removeHeader(this: FastifyReply, name: string) {
-    delete headersOf(this)[name]
+  }
+
+  removeHeader(name: string): this {
+    delete this.collected[name]
     return this
-  },
-  getHeaders(this: FastifyReply) {
-    return headersOf(this)
-  },
+  }
+
+  getHeaders(): Record<string, string> {
+    return this.collected
+  }
 }
 
-const HEADERS = Symbol('fastify-smart-ratelimit.headers')
-
-function headersOf(reply: FastifyReply & { [HEADERS]?: Record<string, string> }): Record<string, string> {
-  return reply[HEADERS] ?? {}
-}
-
-function createReply(): FastifyReply {
-  const reply = Object.create(REPLY_PROTOTYPE)
-  reply[HEADERS] = {}
-  return reply
-}
-
-const FIELDS = ['method', 'path', 'ip', 'user', 'headers', 'cost']
+const FIELDS: ReadonlySet<string> = new Set(['method', 'path', 'ip', 'user', 'headers', 'cost'])
+type GivenFields = Readonly<Partial<Record<keyof ConsumeOptions, unknown>>>
 const HEADER_NAME = /^[!#$%&'*+.^_`|~\w-]+$/
 // biome-ignore lint/suspicious/noControlCharactersInRegex: these are what no header and no path can have
 const CONTROL = /[\0-\x08\n-\x1f\x7f]/
@@ -207,11 +205,11 @@ function validateOptions(options: unknown): ConsumeOptions {
   if (typeof options !== 'object' || options === null || Array.isArray(options)) {
     throw new InvalidSettingError(`The request is ${shown(options)}: give an object with method, path and ip`)
   }
-  const unknown = Object.keys(options).find((name) => !FIELDS.includes(name))
-  if (unknown !== undefined) {
-    throw new InvalidSettingError(`Option ${shown(unknown)} is not one of a request: give ${FIELDS.join(', ')}`)
+  for (const name of Object.keys(options)) {
+    if (FIELDS.has(name)) continue
+    throw new InvalidSettingError(`Option ${shown(name)} is not one of a request: give ${[...FIELDS].join(', ')}`)
   }
-  const { method, path, ip, user, headers, cost }: Readonly<Record<string, unknown>> = { ...options }
+  const { method, path, ip, user, headers, cost }: GivenFields = options
   if (typeof method !== 'string') throw wrong('method', method, 'a method such as GET')
   if (typeof path !== 'string' || CONTROL.test(path)) throw wrong('path', path, 'a path such as /login')
   if (typeof ip !== 'string') throw wrong('ip', ip, 'an address such as 203.0.113.7')

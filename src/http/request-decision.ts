@@ -55,14 +55,13 @@ export function toRequestDecision(
   applied: readonly DecidedLimit[],
   notAsked: Decision,
 ): RequestDecision {
-  return {
-    ...toShownDecision(decisive.decision),
-    ...toRequestLimit(decisive),
-    limits: applied.map((each) => ({
-      ...toRequestLimit(each),
+  const limits = applied.map((each) =>
+    Object.assign(toRequestLimit(each), {
       decision: each.decision === notAsked ? null : toShownDecision(each.decision),
-    })),
-  }
+    }),
+  )
+  // Spread into an object with more fields, these take V8 5 µs.
+  return Object.assign(toShownDecision(decisive.decision), toRequestLimit(decisive), { limits })
 }
 
 function toRequestLimit({ limit: { policyName, ruleName }, client: { logged, key } }: DecidedLimit): RequestLimit {
@@ -75,8 +74,11 @@ function toRequestLimit({ limit: { policyName, ruleName }, client: { logged, key
 }
 
 /** Leaves out what was taken of a bucket, which settlements alone need. */
-function toShownDecision({ taken: _taken, windows, ...shown }: Decision): ShownDecision {
-  return windows === undefined ? shown : { ...shown, windows: windows.map(toShownState) }
+function toShownDecision(decision: Decision): ShownDecision {
+  const { allowed, count, limit, remaining, resetMs, retryAfterMs, unavailable, windows } = decision
+  const shown = { allowed, count, limit, remaining, resetMs, retryAfterMs }
+  if (unavailable === undefined && windows === undefined) return shown
+  return { ...shown, ...(unavailable && { unavailable }), ...(windows && { windows: windows.map(toShownState) }) }
 }
 
 function toShownState({ limit, remaining, resetMs, retryAfterMs }: WindowState): WindowState {

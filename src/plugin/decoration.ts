@@ -70,7 +70,7 @@ export function createDecoration(decorated: Decorated): SmartRateLimit {
     ...hook.ask,
     charge: settings.enabled ? hook.charge : async (_request, charges) => uncharged(charges),
     explain: hook.explain,
-    consume: async (options) => (await hook.consumer()).consume(options),
+    consume: createConsume(hook),
     async reset(key) {
       const counted = privacy === undefined ? key : privacy.toCounted(key)
       if (privacy?.isShortened(counted)) {
@@ -82,6 +82,15 @@ export function createDecoration(decorated: Decorated): SmartRateLimit {
       await limiter.reset([key, ...counters.countersFor(counted, allRules(inForce), inForce.overrides)])
     },
   }
+}
+
+function createConsume(hook: Hook): SmartRateLimit['consume'] {
+  let consume: SmartRateLimit['consume'] = async (options) => {
+    const loaded = await hook.consumer()
+    consume = loaded.consume
+    return consume(options)
+  }
+  return (options) => consume(options)
 }
 
 /** Returns what is left of units where nothing is counted. */
