@@ -59,6 +59,23 @@ forEachDatabase((provider) => {
   })
 })
 
+test('sums tell 256 routes of a minute apart, and further ones have no path', async (t) => {
+  const { app, request } = await startWithApi(t, 'sqlite', {
+    plugin: { logEvents: SUMS, middleware: { defaultRate: '1000/m', backend: 'memory' } },
+    routes: (app) => {
+      for (let route = 0; route < 260; route++) app.get(`/route-${route}/:id`, async () => 'ok')
+    },
+  })
+  for (let round = 0; round < 2; round++) {
+    for (let route = 0; route < 260; route++) await request(`/route-${route}/${round}`)
+  }
+  await app.smartRateLimit.events.flush()
+  const paths = await app.smartRateLimit.client.rateLimitEvent.groupBy({ by: ['path'], _sum: { weight: true } })
+  assert.equal(paths.length, 257)
+  assert.equal(paths.find(({ path }) => path === '')?._sum.weight, 8)
+  assert.equal(paths.find(({ path }) => path === '/route-7/:id')?._sum.weight, 2)
+})
+
 test('what logEvents does not know is refused at the start, and each of both is the same as true', () => {
   for (const logEvents of [{ allowed: 'sum' }, { refused: 'sums' }, { denied: 'each' }, 'sums'] as const) {
     assert.throws(() => resolveSettings({ logEvents } as object, {}), /Setting "logEvents" is .*'collapsed'/)

@@ -126,6 +126,50 @@ forEachDatabase((_provider, open) => {
   })
 })
 
+forEachDatabase((provider, open) => {
+  test('a batch of which the answer was lost is written once, and no weight is added twice', async (t) => {
+    const database = await openFor(t, open)
+    const clock = fakeClock(NOW_MS)
+    const table = createBatchTable(database, clock, true, EVENT_ROWS)
+    let lostAnswers = 0
+    const state = new EventLogState(clock.now, { error: () => undefined })
+    const log = new EventLog(
+      {
+        table: {
+          ...table,
+          async write(batch, urgent) {
+            const written = await table.write(batch, urgent)
+            if (lostAnswers++ < 2) throw new Error('the connection broke')
+            return written
+          },
+        },
+        writer: 'w',
+        batchSize: 100,
+        bufferSize: 10_000,
+        now: clock.now,
+        state,
+      },
+      COLLAPSED,
+    )
+    const its = (number: number) => `ip:192.0.2.${number % 7}`
+    for (let number = 0; number < 70; number++) {
+      log.record({ ...EVENT, timestampMs: NOW_MS, client: its(number), key: its(number) })
+    }
+    await log.flush()
+    await log.flush()
+    await log.flush()
+    const rows = await database.query<{ weight: number }>(
+      `SELECT weight FROM ${database.dialect.table('rate_limit_event')}`,
+    )
+    assert.deepEqual(
+      rows.map(({ weight }) => weight),
+      Array(7).fill(10),
+      provider,
+    )
+    assert.ok(lostAnswers >= 3)
+  })
+})
+
 /** A log whose rows are kept in memory. */
 function logInMemory(detail: EventDetail, bufferSize = 1_000) {
   const rows: unknown[][] = []
