@@ -49,10 +49,17 @@ function gateway(app: FastifyInstance): void {
 async function startGateway(t: TestContext, provider: Provider) {
   const clock = fakeClock(NOVEMBER_MS + DAY_MS)
   const database = await openDatabase(t, provider, clock)
+  const told: string[] = []
   const started = await startApp(t, {
     database,
     clock,
-    plugin: { useDynamicRules: true, headers: 'draft', user: userFor, middleware: { defaultRate: '100000/m' } },
+    plugin: {
+      useDynamicRules: true,
+      headers: 'draft',
+      user: userFor,
+      onNotice: (client, { policy, rate }, share) => told.push(`${client}: ${share} % of ${policy}, ${rate}`),
+      middleware: { defaultRate: '100000/m' },
+    },
     async routes(app) {
       gateway(app)
       await app.register(dashboardPlugin, { prefix: '/ratelimit', isStaff: () => true })
@@ -61,6 +68,7 @@ async function startGateway(t: TestContext, provider: Provider) {
   await started.app.smartRateLimit.rules.import(readRules(), { keep: true })
   return {
     ...started,
+    told,
     database,
     /** Asks the gateway, and returns the status with the answer, or with what refused. */
     async chat(user: string, input: number, output: readonly number[], headers: Record<string, string> = {}) {
@@ -76,7 +84,7 @@ async function startGateway(t: TestContext, provider: Provider) {
 
 forEachDatabase((provider) => {
   test('a gateway holds users to requests, input and output, and organisations to the budget of a month, whose invoice is what was charged', async (t) => {
-    const { app, chat, request, clock, database, log } = await startGateway(t, provider)
+    const { app, chat, request, clock, database, log, told } = await startGateway(t, provider)
     // Requests: what a refused one would have reserved is taken of no limit.
     for (let times = 0; times < 60; times++) assert.equal(await chat('alice', 1, [1]), '1')
     for (let times = 0; times < 5; times++) {
@@ -130,6 +138,10 @@ forEachDatabase((provider) => {
       const page = await request(`/ratelimit/dashboard/usage.csv?unit=${unit}&since=2026-11&until=2026-11`)
       assert.equal(page.text, `\ufeff${stdout}`)
     }
+    assert.deepEqual(
+      told,
+      [80, 100].map((share) => `user.org:acme: ${share} % of budget, 20000000/month`),
+    )
     assert.deepEqual(log, [])
   })
 })

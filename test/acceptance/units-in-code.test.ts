@@ -161,6 +161,30 @@ test('a limit that code asks for a request several times is charged once, and it
   assert.deepEqual(used, [60, 70, 100, 75])
 })
 
+test('a request that a limit of its route refuses keeps what a rule has reserved, unless it is charged for nothing', async (t) => {
+  let charges = false
+  const { app, request } = await startApp(t, {
+    database: null,
+    plugin: {
+      middleware: { backend: 'memory', defaultRate: '100/m', unit: 'tokens', reserve: 30 },
+      onRefused: (refused) => (charges ? app.smartRateLimit.charge(refused, { tokens: 0 }) : undefined),
+    },
+    routes(app) {
+      const once = app.smartRateLimit.limit({ rate: '1/m' })
+      app.get('/', { onRequest: once }, async (request) => app.smartRateLimit.charge(request, { tokens: 10 }))
+    },
+  })
+  assert.deepEqual(JSON.parse((await request('/')).text), { tokens: 70 })
+  const left = async () => (await request('/')).headers['x-ratelimit-remaining']
+  const reserved = async () => (await request('/other')).headers['x-ratelimit-remaining']
+  charges = true
+  assert.equal(await left(), '0')
+  assert.equal(await reserved(), '60', 'the refused request has given back what it had reserved')
+  charges = false
+  await left()
+  assert.equal(await reserved(), '0', 'this one has not')
+})
+
 test('a request of another app is usage alone, of the client that its address is, since no limit here has met it', async (t) => {
   const requests: FastifyRequest[] = []
   const routes = (other: FastifyInstance) => {
