@@ -150,6 +150,7 @@ test('the client is the right-most address of X-Forwarded-For that trustProxy do
     ['10.0.0.0/8', '[2001:db8::1]:443, 10.0.0.2', '2001:db8::/64'],
     [true, `198.51.100.1, ${IP}`, '198.51.100.1'],
     [(address: string) => address === IP, `198.51.100.1, ${IP}`, '198.51.100.1'],
+    [() => assert.fail('the host fails'), `198.51.100.1, ${IP}`, IP],
   ] as const) {
     const started = await start(t, {
       fastify: { trustProxy: typeof trustProxy === 'object' ? [...trustProxy] : trustProxy },

@@ -90,7 +90,12 @@ function clientOf(request: FastifyRequest, forwarded: string): string {
   const socket = { remoteAddress: forwarded.slice(last + 1).trim() }
   const headers = last === -1 ? {} : { 'x-forwarded-for': forwarded.slice(0, last) }
   const forwardedBy: FastifyRequest = Object.create(request, { raw: { value: { socket, headers } } })
-  return forwardedBy.ip
+  try {
+    return forwardedBy.ip
+  } catch {
+    // A host's function that fails trusts nothing.
+    return socket.remoteAddress
+  }
 }
 
 /** Returns the headers of the request itself. */
