@@ -1,5 +1,5 @@
 /** The decision about requests that the app did not get: by its hook, which gets their description. */
-import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../ground/errors.js'
 import { shown } from '../ground/setting.js'
 import { isRate } from '../limiter/algorithm.js'
@@ -8,11 +8,11 @@ import type { CheckedRequest } from './checked-request.js'
 import { type ClientAddress, DISCONNECTED } from './client-address.js'
 import { rulesLeftOut } from './countable-rules.js'
 import { type RequestDescription, toMessage } from './described-request.js'
-import { after } from './host-function.js'
+import { after, tolerate } from './host-function.js'
 import { createOnRequest, type HookDependencies, keptRecord } from './on-request.js'
 import { describeRefusal } from './refusal.js'
 import type { RequestDecision } from './request-decision.js'
-import { noteUser } from './request-user.js'
+import { noteUser, type WithUser } from './request-user.js'
 
 /** A request that this app did not get. */
 export interface ConsumeOptions {
@@ -69,6 +69,7 @@ function givenFor(request: GivenRequest): Given {
 
 export interface ConsumeDependencies {
   readonly hook: HookDependencies
+  readonly log: FastifyBaseLogger
   /** Returns whether the hook leaves a request alone before it decides. */
   isSkipped(checked: CheckedRequest): boolean
   /** Returns the address that a text spells. */
@@ -146,8 +147,11 @@ export function createConsume(dependencies: ConsumeDependencies) {
   }
 }
 
+/** Matches a target with `..`: what another server makes of `/static/../login` may be no path that is skipped. */
+const CLIMBS = /(?:[/\\]|%2f|%5c)(?:\.|%2e){2}(?:[/\\?#;]|%2f|%5c|$)/i
+
 /** Returns a hook for requests whose response is none of this app's. */
-function withoutResponse({ hook, isSkipped, inForce = hook.inForce }: ConsumeDependencies): HookDependencies {
+function withoutResponse({ hook, isSkipped, log, inForce = hook.inForce }: ConsumeDependencies): HookDependencies {
   function noteLeftOut(checked: CheckedRequest): CheckedRequest {
     givenFor(checked.request).leftOut = rulesLeftOut(hook, checked)
     return checked
@@ -155,10 +159,11 @@ function withoutResponse({ hook, isSkipped, inForce = hook.inForce }: ConsumeDep
   return {
     ...hook,
     address: (request) => givenFor(request).address,
-    user: (checked) => noteUser(checked, givenFor(checked.request).user),
+    user: tolerate((checked: WithUser) => noteUser(checked, givenFor(checked.request).user), 'user', log),
     costs: {
       areOne: false,
-      costFor: (checked) => (isSkipped(checked) ? 0 : givenFor(checked.request).cost),
+      costFor: (checked) =>
+        isSkipped(checked) && !CLIMBS.test(checked.request.url) ? 0 : givenFor(checked.request).cost,
     },
     inForce,
     overrideLimit: (override) =>
@@ -231,7 +236,8 @@ function isUser(user: unknown): user is ConsumeOptions['user'] {
 
 /** The message has no value: it may be a secret. */
 function validateHeaders(headers: unknown): asserts headers is RequestDescription['headers'] {
-  if (typeof headers !== 'object' || headers === null || Array.isArray(headers)) {
+  // A Map and the Headers of fetch have no fields, and would be read as none.
+  if (typeof headers !== 'object' || headers === null || Symbol.iterator in headers) {
     throw wrong('headers', headers, 'an object of texts by name')
   }
   for (const name of Object.keys(headers)) {

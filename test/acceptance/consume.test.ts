@@ -185,6 +185,28 @@ forEachDatabase((provider) => {
   })
 })
 
+test('a path that another server may read as another one is not skipped', async (t) => {
+  const { app } = await startApp(t, {
+    database: null,
+    plugin: { middleware: { defaultRate: '100/m', skipPaths: ['/static'] } },
+  })
+  const policyOf = async (path: string) => (await app.smartRateLimit.consume({ ...GET, path })).decision?.policy
+  for (const path of ['/static', '/static/a..b.css?v=1', '/static/...', '/static/..a']) {
+    assert.equal(await policyOf(path), undefined, path)
+  }
+  for (const path of ['/static/../login', '/static/a/%2e./', '/static/..', '/static/..%2Flogin', '/static/%5C..;/x']) {
+    assert.equal(await policyOf(path), 'default', path)
+  }
+})
+
+test('a user whose fields fail is none, as where the option `user` fails', async (t) => {
+  const { app } = await startApp(t, { database: null, plugin: { middleware: { defaultRate: '1/m', key: 'user' } } })
+  const failing = { toHexString: () => assert.fail('the host fails') }
+  await app.smartRateLimit.consume({ ...GET, user: { id: failing } })
+  const { allowed, decision } = await app.smartRateLimit.consume({ ...GET, user: { id: failing } })
+  assert.deepEqual([allowed, decision?.client], [false, 'ip:203.0.113.7'])
+})
+
 test('a route of the app says nothing about such a request, nor does its cost; `cost` is the cost of the request', async (t) => {
   const { app } = await startApp(t, {
     database: null,
@@ -256,6 +278,7 @@ test('what cannot be a request is refused, by the name of the field, and counts 
     [{ ...GET, ip: '' }, /^Option "ip" is ""/],
     [{ ...GET, user: true }, /^Option "user" is true/],
     [{ ...GET, headers: 'host: x' }, /^Option "headers" is "host: x"/],
+    [{ ...GET, headers: new Headers({ host: 'x' }) }, /^Option "headers" is /],
     [
       { ...GET, headers: { authorization: 7 } },
       /^Option "headers" is wrong at "authorization": give a text, or a list of texts$/,

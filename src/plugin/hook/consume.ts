@@ -29,6 +29,7 @@ export function createAppConsume(
   const countable = createCountableRules(router)
   return createConsume({
     hook,
+    log: app.log,
     isSkipped,
     address: addresses.parse,
     describe: createDescribedRequests(app, router),
