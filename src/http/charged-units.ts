@@ -39,7 +39,7 @@ interface Reservation extends Pick<AppliedLimit, 'check' | 'decision'> {
 /** A limit in a unit that a request met, also where several checks of the request have asked it. */
 interface MetLimit extends Pick<AppliedLimit, 'limit' | 'client' | 'check'> {
   /** Those that may be given back, in the order of their checks. */
-  readonly reservations: Reservation[]
+  reservations: Reservation[]
   /** What is taken of the limit in all, in advance and by charges. */
   taken: number
   /** Undefined until it is charged, if only for nothing. */
@@ -58,7 +58,7 @@ interface RequestUse {
 const CHARGEABLE_MS = HOUR_MS
 
 export class ChargedUnits {
-  readonly #limiter: Pick<Limiter, 'charge' | 'giveBack'>
+  readonly #limiter: Pick<Limiter, 'charge' | 'giveBack' | 'decidedUnasked'>
   readonly #now: () => number
   readonly #usage: Pick<UsageLog, 'record'> | undefined
   readonly #rules: () => Pick<RuleGroups, 'rules' | 'groups'>
@@ -71,7 +71,7 @@ export class ChargedUnits {
    * @param rules returns those in force
    */
   constructor(
-    limiter: Pick<Limiter, 'charge' | 'giveBack'>,
+    limiter: Pick<Limiter, 'charge' | 'giveBack' | 'decidedUnasked'>,
     now: () => number,
     usage: Pick<UsageLog, 'record'> | undefined,
     rules: () => Pick<RuleGroups, 'rules' | 'groups'>,
@@ -148,6 +148,7 @@ export class ChargedUnits {
       this.#usage?.record({ client, unit, policy, amount, atMs: nowMs, previousMs })
     }
     const charges = met.flatMap((each) => {
+      this.#releaseUnasked(each)
       const excess = addCharge(each, amount)
       const policy = this.#policyNow(each.limit)
       return policy === undefined ? [] : { ...each, check: { ...each.check, policy, cost: excess } }
@@ -174,6 +175,20 @@ export class ChargedUnits {
   /** Waits until the store has counted all charges, or owes them. */
   async close(): Promise<void> {
     await Promise.all(this.#underWay)
+  }
+
+  /** Gives back what was reserved while the store was away: the fallback has that, and the store is owed the whole charge. */
+  #releaseUnasked(met: MetLimit): void {
+    const unasked = met.reservations.filter(({ decision }) => this.#limiter.decidedUnasked(decision))
+    if (unasked.length === 0) return
+    met.reservations = met.reservations.filter((each) => !unasked.includes(each))
+    for (const { reserved } of unasked) met.taken -= reserved
+    this.#limiter.giveBack(
+      unasked.map(({ check, reserved, decision, nowMs }) =>
+        toSettlement({ ...check, cost: reserved }, decision, nowMs),
+      ),
+      this.#now(),
+    )
   }
 
   /** Gives back what was reserved and not charged, of the latest checks first. What was never charged keeps its reservation. */

@@ -48,6 +48,7 @@ export function limiterByPart(partOf: (key: string) => string, create: (part: st
   return {
     check: (check, nowMs, waitedMs, leads) => limiterFor(check.key, nowMs).check(check, nowMs, waitedMs, leads),
     charge: (check, nowMs) => limiterFor(check.key, nowMs).charge(check, nowMs),
+    decidedUnasked: (decision) => limiters().some((limiter) => limiter.decidedUnasked(decision)),
     remembered: (check, nowMs) => limiterFor(check.key, nowMs).remembered(check, nowMs),
     decideLocally: (check, nowMs) => limiterFor(check.key, nowMs).decideLocally(check, nowMs),
     checkLeased: (check, nowMs, waitedMs) => limiterFor(check.key, nowMs).checkLeased(check, nowMs, waitedMs),

@@ -36,6 +36,8 @@ export class CircuitBreaker implements SafeStore {
   #turn = 0
   /** The decisions of the fallback, of which the store has taken nothing. */
   readonly #withoutStore = new WeakSet<Decision>()
+  /** Those of them for which the store was not asked. */
+  readonly #unasked = new WeakSet<Decision>()
   /** The number of failed batches. */
   errors = 0
 
@@ -126,9 +128,16 @@ export class CircuitBreaker implements SafeStore {
     return this.#withoutStore.has(decision)
   }
 
+  /** Returns whether the fallback made a decision, and the store was not asked. */
+  decidedUnasked(decision: Decision): boolean {
+    return this.#unasked.has(decision)
+  }
+
   #decideUnasked(check: Check, nowMs: number): Decision {
     if (check.charges) this.#options.owe(check)
-    return this.#decide(check, nowMs)
+    const decision = this.#decide(check, nowMs)
+    this.#unasked.add(decision)
+    return decision
   }
 
   #decide(check: Check, nowMs: number): Decision {

@@ -16,6 +16,8 @@ export interface Limiter {
    * store until that answers again
    */
   charge(check: Check, nowMs: number): Decision | undefined | Promise<Decision | undefined>
+  /** Returns whether the store was not even asked for a decision, so that it has taken nothing. */
+  decidedUnasked(decision: Decision): boolean
   /** Returns a remembered refusal of a check, which counts there; undefined where the store has to be asked. */
   remembered(check: Check, nowMs: number): Decision | undefined
   /** Decides a check where that takes no new counter: by a remembered refusal, or by a counter in this process; otherwise returns undefined. */

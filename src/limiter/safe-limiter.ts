@@ -120,6 +120,7 @@ function createPartLimiter(
   return {
     check: checkInBatch,
     charge,
+    decidedUnasked: (decision) => breaker.decidedUnasked(decision),
     remembered: (check, nowMs) => refusals?.remembered(check, nowMs),
     decideLocally: (check, nowMs) => refusals?.remembered(check, nowMs),
     settle: batches.settle,

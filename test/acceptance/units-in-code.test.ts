@@ -207,19 +207,25 @@ test('a request of another app is usage alone, of the client that its address is
   assert.deepEqual(await usage(), [{ client: 'ip:203.0.113.7', amount: 70, requests: 1 }])
 })
 
-test('while the store is away a charge answers null, is owed, which the metrics tell, and is counted later', async (t) => {
+/** A store that can be taken away. */
+function awayStore() {
   const memory = new MemoryStore()
-  let isAway = false
+  const state = { isAway: false }
   const backend: Store = {
     concurrency: 8,
     async check(checks, nowMs) {
-      if (isAway) throw new Error('away')
+      if (state.isAway) throw new Error('away')
       return memory.check(checks, nowMs)
     },
     settle: (settlements) => memory.settle(settlements),
     reset: (keys) => memory.reset(keys),
     close: () => undefined,
   }
+  return { state, backend }
+}
+
+test('while the store is away a charge answers null, is owed, which the metrics tell, and is counted later', async (t) => {
+  const { state, backend } = awayStore()
   const registry = new Registry()
   const limit = { name: 'tokens', rate: '100/m', key: 'user', unit: 'tokens' }
   const plugin = { metrics: { prometheus: registry }, onStoreError: 'allow', middleware: { backend } } as const
@@ -227,15 +233,38 @@ test('while the store is away a charge answers null, is owed, which the metrics 
   const leftAfter = async () => JSON.parse((await request('/chat', ALICE)).text).tokens
   const owed = async () => (await registry.getSingleMetric('ratelimit_charges_owed')?.get())?.values[0]?.value
   assert.equal(await leftAfter(), 60)
-  isAway = true
+  state.isAway = true
   assert.equal(await leftAfter(), null)
   assert.equal(await owed(), 1)
-  isAway = false
+  state.isAway = false
   clock.advance(1_000)
   await request('/chat', BOB)
   await eventually('the charge is counted', async () => (await owed()) === 0)
   assert.equal(await leftAfter(), 0, '40 before the outage, 40 in it, 40 now')
 })
+
+for (const onStoreError of ['local', 'allow'] as const) {
+  test(`the store is owed all that is charged of a request that reserved while it was away: ${onStoreError}`, async (t) => {
+    const { state, backend } = awayStore()
+    const limit = { name: 'tokens', rate: '100/m', key: 'user', unit: 'tokens', reserve: 35 }
+    const { request, clock } = await start(t, limit, { onStoreError, middleware: { backend } })
+    const use = async (user = ALICE) => {
+      const { status, text } = await request('/chat', user)
+      return status === 200 ? JSON.parse(text).tokens : status
+    }
+    state.isAway = true
+    await use(BOB)
+    assert.equal(await use(), null)
+    assert.equal(await use(), null)
+    if (onStoreError === 'local') assert.equal(await use(), 429, '80 count in this process, and no reservation besides')
+    state.isAway = false
+    clock.advance(1_000)
+    let others = 0
+    const someoneElse = () => use({ headers: { 'x-user': `other-${others++}` } })
+    await eventually('the store answers again', async () => (await someoneElse()) === 60)
+    assert.equal(await use(), 429, '80 are counted')
+  })
+}
 
 const WRONG: readonly (readonly [RouteLimitOptions, RegExp])[] = [
   [{ rate: '5/m', noticeAt: '0' }, /^Setting "limit\.noticeAt" is "0": "0" is not valid: give one to three/],

@@ -59,6 +59,7 @@ function createMemoryLimiter(store: MemoryStore): Limiter {
   return {
     check,
     charge: (check, nowMs) => store.checkOne({ ...check, charges: true }, nowMs),
+    decidedUnasked: () => false,
     remembered: () => undefined,
     decideLocally: (check, nowMs) => store.checkExisting(check, nowMs),
     settle: (settlement) => store.settle([settlement]),
