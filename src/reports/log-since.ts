@@ -20,12 +20,12 @@ export async function readLogSince(database: Database, nowMs: number): Promise<v
   if (database.log === database || (known && Math.abs(nowMs - known.readAtMs) < MINUTE_MS)) return
   lastEvents.set(database, { readAtMs: nowMs, atMs: known?.atMs })
   const { dialect, query } = database
-  await query<{ timestamp: number }>(
-    `SELECT "timestamp" FROM ${dialect.table('rate_limit_event')} WHERE "timestamp" <= ${dialect.fromMs('$1')}
-     ORDER BY "timestamp" DESC LIMIT 1`,
+  await query<{ atMs: number | null }>(
+    `SELECT MAX("timestamp") AS "atMs" FROM ${dialect.table('rate_limit_event')}
+     WHERE "timestamp" <= ${dialect.fromMs('$1')}`,
     [nowMs],
   ).then(
-    ([last]) => lastEvents.set(database, { readAtMs: nowMs, atMs: last?.timestamp }),
+    ([last]) => lastEvents.set(database, { readAtMs: nowMs, atMs: last?.atMs ?? undefined }),
     () => undefined,
   )
 }

@@ -73,7 +73,7 @@ test('arguments of a call go before the settings, and no recipients are no chann
 
 test('a script without a server has the same alerts, and hears of failures', async (t) => {
   const clock = fakeClock()
-  const { url, client } = await openDatabase(t, 'sqlite', clock)
+  const { url, events, client } = await openDatabase(t, 'sqlite', clock)
   const receiver = await startWebhookReceiver(t, 404)
   await client.rateLimitEvent.create({
     data: {
@@ -89,6 +89,7 @@ test('a script without a server has the same alerts, and hears of failures', asy
   const messages: string[] = []
   const analytics = createAnalytics({
     database: url,
+    events,
     clock,
     alertThreshold: 1,
     alertWebhook: receiver.url,

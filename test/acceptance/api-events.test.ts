@@ -24,7 +24,7 @@ interface ShownEvent {
   readonly rules: string
 }
 
-async function insert({ database }: TestDatabase, events: readonly Partial<RateLimitEvent>[]): Promise<void> {
+async function insert({ log: database }: TestDatabase, events: readonly Partial<RateLimitEvent>[]): Promise<void> {
   const rows = events.map((event) => eventValues({ ...EVENT, ...event }))
   await database.execute(insertEventsSql(database.dialect), [JSON.stringify(rows)])
 }
@@ -171,7 +171,7 @@ forEachDatabase((provider) => {
     }))
     await insert(database, others)
     // Not all that the server has, such as the schemas of other tests.
-    await database.database.execute(`ANALYZE ${database.database.dialect.table('rate_limit_event')}`)
+    await database.log.execute(`ANALYZE ${database.log.dialect.table('rate_limit_event')}`)
     for (const [filter, index] of [
       [{}, 'timestamp'],
       [{ key: BAD }, 'key'],
@@ -212,7 +212,7 @@ forEachDatabase((provider) => {
 })
 
 /** Returns how the database would run a statement of one of its own. */
-async function planOf({ database }: TestDatabase, sql: string): Promise<string> {
+async function planOf({ log: database }: TestDatabase, sql: string): Promise<string> {
   const asked = sql.replace(/((?:_each|_elements|_text)\(+|= )?\$\d+/g, (_, before = '') => {
     if (before === '') return '8'
     return `${before}${before === '= ' ? `'${BAD}'` : `'[["${BAD}"]]'`}`

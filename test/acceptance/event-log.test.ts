@@ -37,6 +37,7 @@ forEachDatabase((provider) => {
       policy: 'default',
       outcome: 'over_limit',
       rules: '',
+      weight: 1,
     })
   })
 
@@ -254,7 +255,7 @@ async function startLogging(
   return {
     ...started,
     client: database.client,
-    database: database.database,
+    database: database.log,
     async events() {
       await started.app.smartRateLimit.events.flush()
       return database.client.rateLimitEvent.findMany({ orderBy: { id: 'asc' } })

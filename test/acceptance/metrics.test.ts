@@ -173,7 +173,7 @@ test('events are counted as written, dropped, buffered and spooled', async (t) =
   await statuses(3, '/')
   await app.smartRateLimit.events.flush()
   assert.deepEqual(await events(), [3, 0, 0, 0])
-  await database.database.execute('ALTER TABLE rate_limit_event RENAME TO elsewhere')
+  await database.log.execute('ALTER TABLE rate_limit_event RENAME TO elsewhere')
   await statuses(2, '/')
   await app.smartRateLimit.events.flush()
   assert.deepEqual(await events(), [3, 0, 2, 0])

@@ -5,6 +5,7 @@ import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
 import Fastify from 'fastify'
+import { allDatabases, type Database } from '../../src/database/database.js'
 import { type RateLimitOptions, rateLimitPlugin } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
@@ -48,8 +49,13 @@ function openFolder(t: TestContext): string {
   return folder
 }
 
-/** Returns everything that a database stores: the bytes of all files of SQLite, or all tables of PostgreSQL. */
-async function storedIn({ url, schema, database }: TestDatabase): Promise<Buffer> {
+/** Returns everything that is stored: the bytes of all files of SQLite, or all tables of PostgreSQL. */
+async function storedIn({ database }: TestDatabase): Promise<Buffer> {
+  return Buffer.concat(await Promise.all(allDatabases(database).map(contentsOf)))
+}
+
+async function contentsOf(database: Database): Promise<Buffer> {
+  const { url, schema } = database
   if (database.dialect.provider === 'sqlite') {
     const folder = dirname(url.slice('file:'.length))
     return Buffer.concat(filesIn(folder))
@@ -181,18 +187,15 @@ forEachDatabase((provider) => {
       assert.equal(bans.length, 2)
       for (const { client } of bans) assert.match(client, /^ip:~[0-9a-f]{32}$/)
 
-      const table = database.database.dialect.table('rate_limit_event')
-      await database.database.execute(`ALTER TABLE ${table} RENAME TO away`, [])
+      const table = database.log.dialect.table('rate_limit_event')
+      await database.log.execute(`ALTER TABLE ${table} RENAME TO away`, [])
       await statuses(2, '/spooled', { from: IPV6 })
       await statuses(2, '/spooled', { from: IPV4 })
       await eventually('events are in the spool', () => events.stats().spooled === 4)
       const spooled = Buffer.concat(filesIn(folder))
       assert.match(spooled.toString(), /spooled/)
       assert.deepEqual(spellingsIn(spooled), [])
-      await database.database.execute(
-        `ALTER TABLE ${database.database.dialect.table('away')} RENAME TO rate_limit_event`,
-        [],
-      )
+      await database.log.execute(`ALTER TABLE ${database.log.dialect.table('away')} RENAME TO rate_limit_event`, [])
       await events.flush()
       await analytics.getTrafficSummary()
 

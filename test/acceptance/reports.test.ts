@@ -25,7 +25,7 @@ forEachDatabase((provider) => {
 
   test('a server that logs folds events into the rollups by itself', async (t) => {
     const database = await openDatabase(t, provider)
-    const { dialect } = database.database
+    const { dialect } = database.log
     await startApp(t, { database, plugin: { logEvents: true } })
     const event = {
       atMs: Date.now(),
@@ -39,7 +39,7 @@ forEachDatabase((provider) => {
 
     const counted = `SELECT SUM(blocked) AS blocked FROM ${dialect.table('rate_limit_blocked_rollup')} WHERE span = 60`
     await eventually('the events are folded', async () => {
-      const [rows] = await database.database.query<{ blocked: number | null }>(counted)
+      const [rows] = await database.log.query<{ blocked: number | null }>(counted)
       return rows?.blocked === dialect.eventsPerFold
     })
   })
@@ -164,7 +164,12 @@ forEachDatabase((provider) => {
     const { statuses, clock, database, app } = await startReporting(t, provider)
     await statuses(4, '/', { from: BAD })
     await app.smartRateLimit.events.flush()
-    const analytics = createAnalytics({ database: database.url, schema: database.schema, clock })
+    const analytics = createAnalytics({
+      database: database.url,
+      events: database.events,
+      schema: database.schema,
+      clock,
+    })
     atEnd(t, () => analytics.close())
 
     assert.deepEqual(await analytics.getTopOffenders(), [{ key: `ip:${BAD}`, blocked_count: 2 }])

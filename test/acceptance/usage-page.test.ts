@@ -83,7 +83,7 @@ test('a server that keeps no usage, or cannot write it, says so', async (t) => {
 
   const { get, app, database } = await openForms(t, 'sqlite', 'viewer', { usage: ['tokens'], eventBuffer: 1 })
   const { usage } = internalsFor(app)
-  await database.execute(
+  await database.log.execute(
     `CREATE TRIGGER away BEFORE INSERT ON rate_limit_usage BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`,
   )
   usage?.record(charge())

@@ -5,7 +5,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import type { FastifyInstance } from 'fastify'
 import { dashboardPlugin } from '../../../src/dashboard.js'
-import { databaseFor } from '../../../src/database/database.js'
+import { allDatabases, databaseFor } from '../../../src/database/database.js'
 import { startApp } from '../../support/build-app.js'
 import { forEachDatabase } from '../../support/databases.js'
 import { cookieOf, DASHBOARD, PASSWORD, startWithStaff } from '../../support/staff-app.js'
@@ -107,6 +107,7 @@ async function rejects(): Promise<boolean> {
 }
 
 async function dropTable(app: FastifyInstance, name: string): Promise<void> {
-  const database = databaseFor(app.smartRateLimit.client)
-  await database.execute(`DROP TABLE ${database.dialect.table(name)}`)
+  for (const database of allDatabases(databaseFor(app.smartRateLimit.client))) {
+    await database.execute(`DROP TABLE ${database.dialect.table(name)}`)
+  }
 }
