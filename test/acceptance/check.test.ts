@@ -236,6 +236,20 @@ test('a revoked token opens nothing a second later; while the database is away, 
   assert.equal((await post(GET)).status, 401)
 })
 
+test('a token that expires while the database is away opens nothing any more', async (t) => {
+  const { post, database, clock } = await startWithChecks(t, 'sqlite', {
+    plugin: { middleware: { backend: 'memory' }, logEvents: false },
+  })
+  const execute = (sql: string) => database.database.execute(sql, [])
+  await execute(`UPDATE rate_limit_token SET expires_at = ${clock.now() + 90_000}`)
+  assert.equal((await post(GET)).status, 200)
+  await execute('ALTER TABLE rate_limit_token RENAME TO away')
+  clock.advance(60_000)
+  assert.equal((await post(GET)).status, 200)
+  clock.advance(30_000)
+  assert.equal((await post(GET)).status, 503)
+})
+
 test('authorize lets in whom it answers the role for; everything else, and a throw, is a no', async (t) => {
   let answer: unknown
   const { post, log } = await startWithChecks(t, 'sqlite', {

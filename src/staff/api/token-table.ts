@@ -11,6 +11,8 @@ import { createToken, hashToken, isWellFormed } from './token-text.js'
 export interface ApiToken {
   readonly name: string
   readonly role: TokenRole
+  /** From this moment on the token opens nothing; null for never. */
+  readonly expiresAt: number | null
 }
 
 /** A row of the table. */
@@ -151,7 +153,7 @@ export class Tokens {
     const { lastUsedAt } = row
     const isKnown = lastUsedAt !== null && lastUsedAt > nowMs - USE_INTERVAL_MS && lastUsedAt <= latestStartMs(nowMs)
     if (!isKnown) this.#noteUse(row.name, nowMs)
-    return { name: row.name, role }
+    return { name: row.name, role, expiresAt: row.expiresAt }
   }
 
   /** Resolves when the last uses are written. */

@@ -100,7 +100,7 @@ function createTokenMemory(tokens: Tokens) {
   }
 }
 
-/** A clock may be set back. */
-function isWithin({ readMs }: KnownToken, nowMs: number, periodMs: number): boolean {
-  return Math.abs(nowMs - readMs) < periodMs
+/** Returns whether a token was read within a period, and has not expired since. A clock may be set back. */
+function isWithin({ token: { expiresAt }, readMs }: KnownToken, nowMs: number, periodMs: number): boolean {
+  return Math.abs(nowMs - readMs) < periodMs && (expiresAt === null || expiresAt > nowMs)
 }
