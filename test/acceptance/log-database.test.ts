@@ -316,6 +316,12 @@ for (const [main, log] of PAIRS) {
       assert.match(await run('verify-rollups'), /^Counted the events of 1 hour again/)
       assert.match(await run('prune-events', '--older-than-days', '0', '--dry-run'), /Would delete 6 events/)
       assert.match(await run('preview', '--name', 'api', '--rate', '9/m'), /^Rule "api"/)
+      if (log === 'postgresql') {
+        assert.equal((await run('migrate', '--partitioned')).match(/The event log is partitioned/g)?.length, 1)
+        const { dialect, query } = database.log
+        assert.equal((await query(`SELECT 1 FROM ${dialect.table('rate_limit_event')}`)).length, 6)
+        assert.match(await run('prune-events', '--older-than-days', '0'), /^Deleted 6 events/)
+      }
     })
   })
 }

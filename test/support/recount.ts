@@ -34,7 +34,7 @@ interface Row extends Omit<PlainEvent, 'blocked' | 'would_block' | 'denied' | 'u
 }
 
 /** Every request of the log, without any rollup: a row is as many as it weighs. */
-export async function readEvents(database: Database): Promise<PlainEvent[]> {
+export async function readEvents({ log: database }: Database): Promise<PlainEvent[]> {
   const rows = await database.query<Row>(
     `SELECT "timestamp" AS at, key, rule_name, path, method, client, policy, outcome, rules, weight, CASE WHEN allowed = false AND outcome <> 'denied' THEN 1 ELSE 0 END AS blocked,
        CASE WHEN outcome = 'denied' THEN 1 ELSE 0 END AS denied,

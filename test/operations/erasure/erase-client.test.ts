@@ -37,12 +37,19 @@ const TABLES = [
   'rate_limit_change',
 ]
 
+/** The variables of a command. */
+function locations({ url, events }: TestDatabase) {
+  return { RATELIMIT_DATABASE_URL: url, RATELIMIT_EVENTS_DATABASE_URL: events?.database ?? '' }
+}
+
 /** Returns the rows of all tables that may name a client. */
-async function rowsOf({ database }: TestDatabase): Promise<Record<string, string[]>> {
+async function rowsOf({ database, log }: TestDatabase): Promise<Record<string, string[]>> {
   const found: Record<string, string[]> = {}
   for (const table of TABLES) {
-    const rows = await database.query<object>(`SELECT * FROM ${database.dialect.table(table)}`)
-    found[table] = rows.map((row) => JSON.stringify(row))
+    const rows = await Promise.all(
+      [...new Set([database, log])].map(({ query, dialect }) => query<object>(`SELECT * FROM ${dialect.table(table)}`)),
+    )
+    found[table] = rows.flat().map((row) => JSON.stringify(row))
   }
   return found
 }
@@ -111,7 +118,7 @@ async function serve(t: TestContext, database: TestDatabase, plugin: RateLimitOp
   await rateLimitOverride.create({ data: { client: 'user:7', effect: '9/m' } })
   await app.smartRateLimit.analytics.sendOffenderAlerts()
   await app.smartRateLimit.events.flush()
-  await foldAll(database.database, clock.now())
+  await foldAll(database.log, clock.now())
   return started
 }
 
@@ -289,7 +296,7 @@ test('what SQLite deletes is overwritten', async (t) => {
   await app.smartRateLimit.client.rateLimitOverride.create({ data: { client: `ip:${address}`, effect: '5/m' } })
   await statuses(3, '/', { from: address })
   await app.smartRateLimit.events.flush()
-  await foldAll(database.database, clock.now())
+  await foldAll(database.log, clock.now())
   await database.database.query('PRAGMA wal_checkpoint(TRUNCATE)')
   assert.ok(bytesOf(database).includes(address))
   await erase(database, address, clock.now)
@@ -346,16 +353,16 @@ describe('in Redis', { skip: redisMissing }, () => {
       plugin: { redis: url, namespace, middleware, logEvents: true, eventSpool: folder },
     })
     for (const from of [ALICE, BOB]) for (const path of ['/', '/auth/x']) await statuses(2, path, { from })
-    const table = database.database.dialect.table('rate_limit_event')
+    const table = database.log.dialect.table('rate_limit_event')
     await app.smartRateLimit.events.flush()
-    await database.database.execute(`ALTER TABLE ${table} RENAME TO away`)
+    await database.log.execute(`ALTER TABLE ${table} RENAME TO away`)
     await statuses(1, '/spooled', { from: ALICE })
     await eventually('it is in the spool', () => app.smartRateLimit.events.stats().spooled === 1)
     await app.close()
-    await database.database.execute(`ALTER TABLE ${database.database.dialect.table('away')} RENAME TO rate_limit_event`)
+    await database.log.execute(`ALTER TABLE ${database.log.dialect.table('away')} RENAME TO rate_limit_event`)
 
     const env = {
-      RATELIMIT_DATABASE_URL: database.url,
+      ...locations(database),
       RATELIMIT_REDIS_URL: url,
       RATELIMIT_EVENT_SPOOL: folder,
       RATELIMIT_LOG_EVENTS: 'true',
@@ -395,7 +402,7 @@ describe('in Redis', { skip: redisMissing }, () => {
     for (const from of [ALICE, BOB]) await statuses(1, '/', { from })
     assert.equal((await stored()).length, 2)
 
-    const env = { RATELIMIT_DATABASE_URL: database.url, RATELIMIT_REDIS_URL: redis }
+    const env = { ...locations(database), RATELIMIT_REDIS_URL: redis }
     const { stdout } = await ratelimit(['erase', '--client', ALICE, '--namespace', namespace, '--json'], { env })
     assert.equal(JSON.parse(stdout).redis_counters, 1)
     assert.deepEqual(await stored(), [`app[1]:fsr:${namespace}:f:{default|ip:${BOB}}`])
@@ -407,7 +414,7 @@ test('a Redis that cannot be reached is a failure, and the rest is deleted', asy
   const { app, statuses } = await startApp(t, { database, plugin: { logEvents: true } })
   await statuses(2, '/', { from: ALICE })
   await app.smartRateLimit.events.flush()
-  const env = { RATELIMIT_DATABASE_URL: database.url, RATELIMIT_REDIS_URL: 'redis://127.0.0.1:9' }
+  const env = { ...locations(database), RATELIMIT_REDIS_URL: 'redis://127.0.0.1:9' }
   const { status, stdout, stderr } = await ratelimit(['erase', '--client', ALICE], { env })
   assert.equal(status, 1)
   assert.match(stdout, / {2}Events: 2\n/)
@@ -418,7 +425,7 @@ test('what is no single client is wrong usage, and says what to give', async (t)
   const database = await openDatabase(t, 'sqlite')
   for (const client of ['203.0.113.0/24', 'nobody', 'ip:~xyz', 'ip:2001:db8::/32', '']) {
     const { status, stderr } = await ratelimit(['erase', '--client', client], {
-      env: { RATELIMIT_DATABASE_URL: database.url },
+      env: locations(database),
     })
     assert.equal(status, 2, client)
     assert.match(stderr, /not a single client: give ip:203\.0\.113\.7, user:<id>/)

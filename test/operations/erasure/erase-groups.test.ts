@@ -65,11 +65,13 @@ async function serve(t: TestContext, database: TestDatabase, plugin: RateLimitOp
   return started
 }
 
-async function rowsOf({ database }: TestDatabase, tables: readonly string[]): Promise<string[]> {
+async function rowsOf({ database, log }: TestDatabase, tables: readonly string[]): Promise<string[]> {
   const rows: string[] = []
   for (const table of tables) {
-    const found = await database.query<object>(`SELECT * FROM ${database.dialect.table(table)}`)
-    rows.push(...found.map((row) => JSON.stringify({ table, ...row })))
+    for (const { query, dialect } of new Set([database, log])) {
+      const found = await query<object>(`SELECT * FROM ${dialect.table(table)}`)
+      rows.push(...found.map((row) => JSON.stringify({ table, ...row })))
+    }
   }
   return rows.sort()
 }

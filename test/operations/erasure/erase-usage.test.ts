@@ -32,7 +32,7 @@ function erase({ database }: TestDatabase, dryRun: boolean, eventSpool?: string)
   return eraseClient({ ...dependencies, eventSpool }, '203.0.113.7', { dryRun, batchSize: 2 })
 }
 
-async function clientsOf({ database: { dialect, query } }: TestDatabase): Promise<string[]> {
+async function clientsOf({ log: { dialect, query } }: TestDatabase): Promise<string[]> {
   const sql = `SELECT DISTINCT client FROM ${dialect.table('rate_limit_usage')} ORDER BY client`
   return (await query<{ client: string }>(sql)).map(({ client }) => client)
 }
@@ -56,10 +56,10 @@ test('what a server left in its spool is found, and goes too', async (t) => {
   atEnd(t, () => rmSync(folder, { recursive: true, force: true }))
   const database = await openDatabase(t, 'sqlite')
   const { app, usage } = await openUsage(t, database, { eventSpool: folder })
-  await database.database.execute('ALTER TABLE rate_limit_usage RENAME TO away')
+  await database.log.execute('ALTER TABLE rate_limit_usage RENAME TO away')
   for (const client of [...THEIRS, ...OTHERS]) usage.record(charge({ client }))
   await eventually('they are in the spool', () => usage.stats().spooled === 6)
-  await database.database.execute('ALTER TABLE away RENAME TO rate_limit_usage')
+  await database.log.execute('ALTER TABLE away RENAME TO rate_limit_usage')
   const kept = (await erase(database, true, folder)).kept.join('\n')
   assert.match(kept, /3 sums of usage in the spool of a running server/)
   await app.close()

@@ -83,7 +83,7 @@ describe('app.smartRateLimit.health()', () => {
     await request('/')
     const { checks } = await app.smartRateLimit.health()
     assert.deepEqual([checks.usage.status, checks.charges.status], ['ok', 'ok'])
-    await database.database.execute(
+    await database.log.execute(
       `CREATE TRIGGER full BEFORE INSERT ON rate_limit_usage BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`,
     )
     isAway = true
