@@ -132,8 +132,10 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
       components.open('schedule', createScheduler(settings.schedule, settings, opened, reports, log))
     }
     if (isLogging) components.open('sums of events', createRollupKeeper(settings, opened, eventsLog))
-    components.open('expired counters', createStateSweep(settings, opened, log))
-    if (usage) components.open('old usage', createUsageSweep(settings, opened, eventsLog))
+    components.open('expired counters', createStateSweep(settings, opened, log, usage))
+    if (usage && database.log !== database) {
+      components.open('old usage', createUsageSweep(settings, opened, eventsLog))
+    }
     database.useThreads({ logsEvents: isLogging && database.log === database })
     database.log.useThreads({ logsEvents: isLogging })
   }

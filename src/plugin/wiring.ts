@@ -4,6 +4,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { networksMeet } from '../clients/network.js'
+import type { Database } from '../database/database.js'
 import type { Component } from '../ground/components.js'
 import { errorMessage } from '../ground/errors.js'
 import { countOf } from '../ground/number-text.js'
@@ -222,7 +223,12 @@ export function createReports(
 }
 
 /** Creates the sweep of what expires in the tables that this server uses. */
-export function createStateSweep(settings: Settings, { database }: OpenDatabase, log: OutageLog): StateSweep {
+export function createStateSweep(
+  settings: Settings,
+  { database }: OpenDatabase,
+  log: OutageLog,
+  usage: UsageLog | undefined,
+): StateSweep {
   const { clock, middleware, useDynamicRules } = settings
   const counters = middleware.backend === 'database' ? stateDeletions(database) : []
   const bans: DeleteExpired = (cutoffMs, batchSize) => deleteExpiredBans(database, cutoffMs, batchSize)
@@ -230,20 +236,19 @@ export function createStateSweep(settings: Settings, { database }: OpenDatabase,
   const deletions = [
     ...counters,
     ...(useDynamicRules ? [bans] : []),
+    ...(usage !== undefined && database.log === database ? [deleteUsage(settings, database)] : []),
     ...(databasesInUse(settings, database).includes(database) ? [oldNotices] : []),
   ]
   return new StateSweep({ deletions, clock, log })
 }
 
-/** Creates the sweep of usage, of which the database may be another one. */
-export function createUsageSweep(
-  { clock, keepUsageForMs }: Settings,
-  { database }: OpenDatabase,
-  log: OutageLog,
-): StateSweep {
-  const oldUsage: DeleteExpired = (cutoffMs, batchSize) =>
-    deleteOldUsage(database.log, cutoffMs - keepUsageForMs, batchSize)
-  return new StateSweep({ deletions: [oldUsage], clock, log })
+/** Creates the sweep of usage in a log that has a database of its own, which may be away while the other one is not. */
+export function createUsageSweep(settings: Settings, { database }: OpenDatabase, log: OutageLog): StateSweep {
+  return new StateSweep({ deletions: [deleteUsage(settings, database.log)], clock: settings.clock, log })
+}
+
+function deleteUsage({ keepUsageForMs }: Settings, database: Database): DeleteExpired {
+  return (cutoffMs, batchSize) => deleteOldUsage(database, cutoffMs - keepUsageForMs, batchSize)
 }
 
 interface BanDependencies extends Pick<RefusalBansOptions, 'writer' | 'log'> {
