@@ -6,6 +6,8 @@ import type { Dialect, Query, SqlConnection } from './dialect.js'
 export const EVENTS = 'rate_limit_event'
 const FIRST = `${EVENTS}_first`
 export const OTHERS = `${EVENTS}_others`
+/** The constraint that lets the first partition become one without being read while writers wait. */
+export const BOUND = `${EVENTS}_ids`
 /** The indexes of the log, and its triggers, without the beginning of their names. */
 const INDEXES = ['key_timestamp', 'timestamp', 'allowed_timestamp_outcome_weight']
 const TRIGGERS = ['lock', 'insert', 'update', 'delete', 'truncate'].map((name) => `${EVENTS}_rollup_${name}`)
@@ -38,17 +40,36 @@ export async function partitionLog(dialect: Dialect, connection: SqlConnection):
   const last = await exclusively((query) => readLastId(dialect, query))
   const bound = last + (await exclusively((query) => idsPerDay(dialect, query)))
   const table = dialect.table(EVENTS)
-  await unlessLocked(() =>
-    exclusively(async (_query, script) => {
-      // Without it, each range would be searched in the first partition while writers wait.
+  const isBound = await unlessLocked(() =>
+    exclusively(async (query, script) => {
+      // Another process may have been faster: a partitioned log must never have a bound.
+      if (await isPartitioned(dialect, query)) return false
+      if (await hasBound(dialect, query, bound)) return true
       await script(`SET LOCAL lock_timeout = ${LOCK_MS};
-        ALTER TABLE ${table} DROP CONSTRAINT IF EXISTS rate_limit_event_ids;
-        ALTER TABLE ${table} ADD CONSTRAINT rate_limit_event_ids CHECK (id < ${bound}) NOT VALID`)
+        ALTER TABLE ${table} DROP CONSTRAINT IF EXISTS ${BOUND};
+        ALTER TABLE ${table} ADD CONSTRAINT ${BOUND} CHECK (id < ${bound}) NOT VALID`)
+      return true
     }),
   )
-  await exclusively((_query, script) => script(`ALTER TABLE ${table} VALIDATE CONSTRAINT rate_limit_event_ids`))
-  await unlessLocked(() => exclusively((query, script) => swap(dialect, query, script, bound)))
-  return true
+  if (!isBound) return false
+  try {
+    await exclusively(async (query, script) => {
+      if (await hasBound(dialect, query, bound)) await script(`ALTER TABLE ${table} VALIDATE CONSTRAINT ${BOUND}`)
+    })
+    return await unlessLocked(() =>
+      exclusively(async (query, script) => {
+        if (await isPartitioned(dialect, query)) return false
+        await swap(dialect, query, script, bound)
+        return true
+      }),
+    )
+  } catch (error) {
+    // Ids of tomorrow would be refused. Where a lock is in the way, the next pruning removes it.
+    await exclusively((_query, script) =>
+      script(`SET LOCAL lock_timeout = ${LOCK_MS}; ALTER TABLE ${table} DROP CONSTRAINT IF EXISTS ${BOUND}`),
+    ).catch(() => undefined)
+    throw error
+  }
 }
 
 /** Puts a partitioned table in the place of the log, in one transaction: triggers, rights and sequence go with the name. */
@@ -60,6 +81,9 @@ async function swap(
 ): Promise<void> {
   const [events, first, others] = [EVENTS, FIRST, OTHERS].map(dialect.table)
   await script(`SET LOCAL lock_timeout = ${LOCK_MS}; LOCK TABLE ${events} IN ACCESS EXCLUSIVE MODE`)
+  if (!(await hasBound(dialect, query, bound, 'convalidated'))) {
+    throw new Error('Another process changes the event log: run this again.')
+  }
   const triggers = await query<{ name: string; sql: string }>(
     `SELECT tgname AS name, pg_get_triggerdef(oid) AS sql FROM pg_trigger
      WHERE tgrelid = $1::regclass AND tgname = ANY (ARRAY(SELECT jsonb_array_elements_text($2::jsonb))) ORDER BY tgname`,
@@ -77,7 +101,7 @@ async function swap(
     CREATE INDEX ${EVENTS}_key_timestamp_idx ON ${events} (key, "timestamp");
     CREATE INDEX ${EVENTS}_allowed_timestamp_outcome_weight_idx ON ${events} (allowed, "timestamp", outcome, weight);
     ALTER TABLE ${events} ATTACH PARTITION ${first} FOR VALUES FROM (MINVALUE) TO (${bound});
-    ALTER TABLE ${first} DROP CONSTRAINT rate_limit_event_ids;
+    ALTER TABLE ${first} DROP CONSTRAINT ${BOUND};
     CREATE TABLE ${others} PARTITION OF ${events} DEFAULT;
     ALTER SEQUENCE ${dialect.table(`${EVENTS}_id_seq`)} OWNED BY ${events}.id;
     DO $$
@@ -93,6 +117,15 @@ async function swap(
       END LOOP;
     END $$;
     ${triggers.map(({ sql }) => `${sql};`).join('\n')}`)
+}
+
+async function hasBound(dialect: Dialect, query: Query, bound: number, condition = 'true'): Promise<boolean> {
+  const rows = await query(
+    `SELECT 1 FROM pg_constraint WHERE conrelid = $1::regclass AND conname = '${BOUND}'
+       AND pg_get_constraintdef(oid) LIKE '%(id < %${bound}%)%' AND ${condition}`,
+    [dialect.table(EVENTS)],
+  )
+  return rows.length > 0
 }
 
 /** Returns how many ids a day has, as far as the last day and the last hour tell. */

@@ -4,7 +4,7 @@
  */
 import { errorCode } from '../ground/errors.js'
 import type { Database } from './database.js'
-import { EVENTS, idsPerDay, LOCK_MS, LOCK_NOT_AVAILABLE, OTHERS, unlessLocked } from './partition-log.js'
+import { BOUND, EVENTS, idsPerDay, LOCK_MS, LOCK_NOT_AVAILABLE, OTHERS, unlessLocked } from './partition-log.js'
 
 /** The number of ranges that are ready for ids to come. */
 const RANGES_AHEAD = 3
@@ -29,7 +29,7 @@ export async function partitionEvents(database: Database): Promise<boolean> {
 export async function addPartitions(database: Database): Promise<void> {
   const { dialect, query } = database
   const partitions = await readPartitions(database)
-  if (partitions.length === 0) return
+  if (partitions.length === 0) return removeBound(database)
   const size = await idsPerDay(dialect, query)
   const [present] = await query<{ last: number; other: number | null }>(
     `SELECT last_value AS last, (SELECT MAX(id) FROM ${dialect.table(OTHERS)}) AS other
@@ -44,6 +44,21 @@ export async function addPartitions(database: Database): Promise<void> {
   }
 }
 
+/** Removes what is left of a change to partitions that was interrupted: the log would refuse the ids of later days. */
+async function removeBound(database: Database): Promise<void> {
+  const { dialect, query } = database
+  if (dialect.provider !== 'postgresql') return
+  const events = dialect.table(EVENTS)
+  const left = await query(`SELECT 1 FROM pg_constraint WHERE conrelid = $1::regclass AND conname = '${BOUND}'`, [
+    events,
+  ])
+  if (left.length === 0) return
+  const statements = [`SET LOCAL lock_timeout = ${LOCK_MS}`, `ALTER TABLE ${events} DROP CONSTRAINT IF EXISTS ${BOUND}`]
+  await database.transaction(statements.map((sql) => ({ sql, parameters: [] }))).catch((error: unknown) => {
+    if (!HELD_UP.has(errorCode(error))) throw error
+  })
+}
+
 /**
  * Drops a partition that has no event since a moment, and marks its hours, whose sums its rows are in.
  *
@@ -52,13 +67,18 @@ export async function addPartitions(database: Database): Promise<void> {
 export async function dropPartition(database: Database, { name }: Partition, beforeMs: number): Promise<number> {
   const { dialect } = database
   const [table, marks] = [dialect.table(name), dialect.table('rate_limit_rollup_mark')]
+  // The index tells the last moment: only what is old is read as a whole.
+  const [latest] = await database.query<{ last: number | null }>(
+    `SELECT ${dialect.toMs('MAX("timestamp")')} AS last FROM ${table}`,
+  )
+  if ((latest?.last ?? 0) >= beforeMs) return 0
   const [found] = await database.report((query) =>
-    query<{ events: number; last: number | null; from: number | null; to: number | null }>(
-      `SELECT COUNT(*) AS events, ${dialect.toMs('MAX("timestamp")')} AS last,
-         ${dialect.toMinute('MIN("timestamp")')} / 60 AS from, ${dialect.toMinute('MAX("timestamp")')} / 60 AS to FROM ${table}`,
+    query<{ events: number; from: number | null; to: number | null }>(
+      `SELECT COUNT(*) AS events, ${dialect.toMinute('MIN("timestamp")')} / 60 AS from,
+         ${dialect.toMinute('MAX("timestamp")')} / 60 AS to FROM ${table}`,
     ),
   )
-  if (found === undefined || (found.last ?? 0) >= beforeMs) return 0
+  if (found === undefined) return 0
   const drop = `DO $$ BEGIN
     LOCK TABLE ${dialect.table(EVENTS)} IN ACCESS EXCLUSIVE MODE;
     IF (SELECT MAX("timestamp") FROM ${table}) >= ${dialect.fromMs(String(beforeMs))} THEN
@@ -103,8 +123,8 @@ async function addPartition(database: Database, from: number, to: number): Promi
   }
 }
 
-/** A lock, a table that another process has made, rows in the other partition. */
-const HELD_UP: ReadonlySet<string | undefined> = new Set([LOCK_NOT_AVAILABLE, '42P07', '23514'])
+/** A lock, a table that another process has made or makes now, rows in the other partition. */
+const HELD_UP: ReadonlySet<string | undefined> = new Set([LOCK_NOT_AVAILABLE, '42P07', '23505', '23514'])
 
 /** Returns the ranges of a partitioned log, in order; none where it is one table. */
 export async function readPartitions({ dialect, query }: Pick<Database, 'dialect' | 'query'>): Promise<Partition[]> {

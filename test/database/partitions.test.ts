@@ -133,6 +133,39 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     assert.equal(await cleanupOldEvents(database, clock), 24)
   })
 
+  test('of several processes that partition the log at once one does, and no id is refused afterwards', async (t) => {
+    const { database, url, schema, events } = await start(t)
+    await insertEvents(database, eventsOf(2, 1))
+    const settled = await Promise.allSettled(Array.from({ length: 3 }, () => partitionEvents(database)))
+    const failed = settled.flatMap((each) => (each.status === 'rejected' ? [String(each.reason)] : []))
+    assert.ok(
+      failed.every((message) => message.includes('run this again')),
+      failed.join(),
+    )
+    await partitionEvents(database)
+    const direct = new pg.Client({ connectionString: url })
+    await direct.connect()
+    atEnd(t, () => direct.end())
+    const { rows } =
+      await direct.query(`SELECT conrelid::regclass FROM pg_constraint WHERE conname = 'rate_limit_event_ids'
+      AND connamespace = '${schema}'::regnamespace`)
+    assert.deepEqual(rows, [])
+    await direct.query(`SELECT setval('${database.dialect.table('rate_limit_event_id_seq')}', 5000000000)`)
+    await insertEvents(database, eventsOf(1, 0))
+    const { rows: counted } = await direct.query(`SELECT COUNT(*) AS count FROM ${events}`)
+    assert.equal(Number(counted[0].count), 48)
+  })
+
+  test('a change to partitions that was killed refuses no ids once the log was pruned', async (t) => {
+    const { database, clock, events } = await start(t)
+    await database.execute(`ALTER TABLE ${events} ADD CONSTRAINT rate_limit_event_ids CHECK (id < 10) NOT VALID`)
+    await assert.rejects(insertEvents(database, eventsOf(2, 1)), /rate_limit_event_ids/)
+    await cleanupOldEvents(database, clock)
+    await insertEvents(database, eventsOf(2, 1))
+    const [stored] = await database.query<{ rows: number }>(`SELECT COUNT(*) AS rows FROM ${events}`)
+    assert.equal(stored?.rows, 24)
+  })
+
   test('a filter by time reads the index of each partition, and none as a whole', async (t) => {
     const { database, events, skipRange } = await start(t)
     await partitionEvents(database)
