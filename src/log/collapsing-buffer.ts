@@ -1,6 +1,13 @@
-import { MAX_PATH_LENGTH } from '../ground/storable.js'
+import { MAX_KEY_LENGTH, MAX_PATH_LENGTH, storable } from '../ground/storable.js'
 import { MINUTE_MS } from '../ground/time/clock.js'
-import { type AlikeEvents, type EventOutcome, eventValues, type RateLimitEvent, valuesOfAlike } from './event.js'
+import {
+  type AlikeEvents,
+  type EventOutcome,
+  eventValues,
+  MAX_METHOD_LENGTH,
+  type RateLimitEvent,
+  valuesOfAlike,
+} from './event.js'
 import type { RecordBuffer } from './record-log.js'
 
 /** How events are kept: a row for each, or one row for all that are alike. Would-be refusals and denials are refusals. */
@@ -51,11 +58,13 @@ export class CollapsingBuffer implements RecordBuffer<RateLimitEvent> {
     return this.#firstMs
   }
 
-  has(event: RateLimitEvent): boolean {
+  has(recorded: RateLimitEvent): boolean {
+    const event = bounded(recorded)
     return this.#isCollapsed(event) && findAlike(this.#found.get(textFor(event)), event) !== undefined
   }
 
-  push(event: RateLimitEvent): void {
+  push(recorded: RateLimitEvent): void {
+    const event = bounded(recorded)
     this.#firstMs ??= event.timestampMs
     if (!this.#isCollapsed(event)) {
       this.#rows.push(newRow(event, undefined))
@@ -66,7 +75,7 @@ export class CollapsingBuffer implements RecordBuffer<RateLimitEvent> {
     const row = findAlike(found, event)
     if (row === undefined) {
       const added = newRow(event, found)
-      this.#found.set(text, added)
+      this.#found.set(detached(text), added)
       this.#rows.push(added)
       return
     }
@@ -96,12 +105,36 @@ export class CollapsingBuffer implements RecordBuffer<RateLimitEvent> {
   }
 }
 
+/** Returns an event with no longer texts than the log has: clients choose them, and they must not fill the memory. */
+function bounded(event: RateLimitEvent): RateLimitEvent {
+  const { key, client, path, method } = event
+  const isLong =
+    key.length > MAX_KEY_LENGTH ||
+    client.length > MAX_KEY_LENGTH ||
+    path.length > MAX_PATH_LENGTH ||
+    method.length > MAX_METHOD_LENGTH
+  if (!isLong) return event
+  return {
+    ...event,
+    key: storable(key, MAX_KEY_LENGTH),
+    client: storable(client, MAX_KEY_LENGTH),
+    path: storable(path, MAX_PATH_LENGTH),
+    method: storable(method, MAX_METHOD_LENGTH),
+  }
+}
+
 /**
  * Returns a text by which the rows of an event are found: what clients can vary without a bound, so that few rows have
- * the same. The log cuts longer paths, which must not fill the memory.
+ * the same.
  */
 function textFor({ key, path, ipAddress, userId }: RateLimitEvent): string {
-  return `${key} ${path.length > MAX_PATH_LENGTH ? path.slice(0, MAX_PATH_LENGTH) : path} ${ipAddress} ${userId}`
+  return `${key} ${path} ${ipAddress} ${userId}`
+}
+
+/** Returns a copy of a text: a part of a long one would keep all of it, such as a path that is cut, or a URL without its query. */
+function detached(text: string): string {
+  // The slice is one of a new text, whose beginning nothing else has.
+  return ` ${text}`.slice(1)
 }
 
 function findAlike(first: Row | undefined, event: RateLimitEvent): Row | undefined {
@@ -131,12 +164,12 @@ function newRow(event: RateLimitEvent, next: Row | undefined): Row {
     method,
     outcome,
     allowed,
-    clientIp,
+    clientIp: clientIp === null ? null : detached(clientIp),
     policy,
     ruleName,
     rules,
-    client,
-    key,
+    client: detached(client),
+    key: detached(key),
     timestampMs,
     count,
     limit,

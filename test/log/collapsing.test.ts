@@ -5,7 +5,7 @@ import fc from 'fast-check'
 import type { Database } from '../../src/database/database.js'
 import { type Clock, HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 import { createBatchTable } from '../../src/log/batch-table.js'
-import type { EventDetail } from '../../src/log/collapsing-buffer.js'
+import { CollapsingBuffer, type EventDetail } from '../../src/log/collapsing-buffer.js'
 import { EVENT_ROWS, type RateLimitEvent } from '../../src/log/event.js'
 import { EventLog } from '../../src/log/event-log.js'
 import { EventLogState } from '../../src/log/event-log-state.js'
@@ -13,6 +13,7 @@ import { fakeClock } from '../support/clock.js'
 import { compareReports } from '../support/compare-reports.js'
 import { forEachDatabase, type TestDatabase } from '../support/databases.js'
 import { EVENT, tableOf } from '../support/events.js'
+import { collectGarbage } from '../support/garbage.js'
 import { type PlainEvent, readEvents } from '../support/recount.js'
 
 const NOW_MS = Date.UTC(2026, 0, 15, 12, 34, 56, 789)
@@ -248,4 +249,26 @@ test('requests that are alike need no room, and others are lost and counted wher
   await log.flush()
   assert.deepEqual(weights(rows), [100, 100, 100, 100])
   assert.equal(log.stats().dropped, 100)
+})
+
+test('requests that wait keep nothing of long texts but what is logged', () => {
+  const buffer = new CollapsingBuffer(COLLAPSED)
+  const long = Buffer.alloc(15_000, 'x')
+  const textOf = (number: number) =>
+    Buffer.concat([Buffer.from(`/${number}/`.padEnd(40, 'x')), long]).toString('latin1')
+  collectGarbage()
+  const beforeBytes = process.memoryUsage().heapUsed
+  for (let number = 0; number < 2_000; number++) {
+    buffer.push({
+      ...EVENT,
+      path: number % 2 === 0 ? textOf(number) : textOf(number).slice(0, 30),
+      key: number % 3 === 0 ? textOf(number) : textOf(number).slice(0, 40),
+      client: `header:x-api-key:${textOf(number)}`,
+      clientIp: textOf(number).slice(0, 15),
+    })
+  }
+  collectGarbage()
+  const keptBytes = process.memoryUsage().heapUsed - beforeBytes
+  assert.equal(buffer.length, 2_000)
+  assert.ok(keptBytes < 2_000 * 5_000, `${keptBytes} bytes are kept`)
 })
