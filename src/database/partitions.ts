@@ -124,7 +124,7 @@ async function addPartition(database: Database, from: number, to: number): Promi
 }
 
 /** A lock, a table that another process has made or makes now, rows in the other partition. */
-const HELD_UP: ReadonlySet<string | undefined> = new Set([LOCK_NOT_AVAILABLE, '42P07', '23505', '23514'])
+const HELD_UP: ReadonlySet<string | undefined> = new Set([LOCK_NOT_AVAILABLE, '42P07', '42710', '23505', '23514'])
 
 /** Returns the ranges of a partitioned log, in order; none where it is one table. */
 export async function readPartitions({ dialect, query }: Pick<Database, 'dialect' | 'query'>): Promise<Partition[]> {
