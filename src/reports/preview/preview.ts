@@ -146,10 +146,11 @@ async function replayLog({ database, requestPath, newCounter }: PreviewDependenc
   let read = 0
   for await (const page of eventPages(query, dialect, fromMs, untilMs)) {
     for (const event of page) {
-      for (let added = 0; added < event.weight; added++) {
+      const times = event.isSum ? 1 : event.weight
+      for (let added = 0; added < times; added++) {
         for (const _step of replayed.add(event)) if (slices.over()) await slices.pause()
+        if (slices.over()) await slices.pause()
       }
-      if (slices.over()) await slices.pause()
     }
     read += page.length
     run.onProgress?.(read)

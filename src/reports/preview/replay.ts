@@ -85,12 +85,12 @@ export class Replay {
     this.hours = Array.from({ length }, () => ({ matched: 0, overLimit: 0, refusedThen: 0 }))
   }
 
-  /** Adds the next request, in steps. */
+  /** Adds the next request, in steps, or all those of a sum at once. */
   *add(event: LoggedRequest): Steps<void> {
     const isCounted = event.timestampMs >= this.#dependencies.sinceMs
     if (isCounted) this.#see(event)
     if (event.isSum || event.path.length >= MAX_PATH_LENGTH) {
-      if (isCounted) this.#miss(event.isSum ? 'only_sums' : 'path_cut')
+      if (isCounted) this.#miss(event.isSum ? 'only_sums' : 'path_cut', requestsOf(event))
       return
     }
     const path = this.#dependencies.requestPath(event.path)
@@ -120,11 +120,12 @@ export class Replay {
     }
   }
 
-  #see({ timestampMs, outcome }: LoggedRequest): void {
-    this.events++
+  #see(event: LoggedRequest): void {
+    const { timestampMs, outcome } = event
+    this.events += requestsOf(event)
     this.firstMs ??= timestampMs
     this.lastMs = timestampMs
-    if (outcome === 'allowed') this.withinLimit++
+    if (outcome === 'allowed') this.withinLimit += requestsOf(event)
   }
 
   #match(hour: Tally, { allowed }: LoggedRequest): void {
@@ -135,8 +136,8 @@ export class Replay {
     hour.refusedThen++
   }
 
-  #miss(reason: UncoveredReason): void {
-    this.uncovered.set(reason, (this.uncovered.get(reason) ?? 0) + 1)
+  #miss(reason: UncoveredReason, requests = 1): void {
+    this.uncovered.set(reason, (this.uncovered.get(reason) ?? 0) + requests)
   }
 
   #client(name: string): Client | undefined {
@@ -192,6 +193,11 @@ export class Replay {
     client.refusals ??= newCounter(policy)
     return client.refusals.check(policy, 1, timestampMs).count >= rule.ban.after
   }
+}
+
+/** Returns the number of requests that are added at once. */
+function requestsOf({ isSum, weight }: LoggedRequest): number {
+  return isSum ? weight : 1
 }
 
 const DENIED = { reason: 'deny_list' } as const
