@@ -132,10 +132,11 @@ async function hasBound(dialect: Dialect, query: Query, bound: number, condition
 export async function idsPerDay(dialect: Dialect, query: Query): Promise<number> {
   const idAt = (age: string) =>
     `(SELECT id FROM ${dialect.table(EVENTS)} WHERE "timestamp" >= now() - interval '${age}' ORDER BY "timestamp" LIMIT 1)`
-  const last = await readLastId(dialect, query)
-  const [ids] = await query<{ day: number | null; hour: number | null }>(
-    `SELECT ${idAt('1 day')} AS day, ${idAt('1 hour')} AS hour`,
+  // Not the greatest id, which a statement may have given.
+  const [ids] = await query<{ last: number; day: number | null; hour: number | null }>(
+    `SELECT last_value AS last, ${idAt('1 day')} AS day, ${idAt('1 hour')} AS hour FROM ${dialect.table(`${EVENTS}_id_seq`)}`,
   )
+  const last = ids?.last ?? 0
   const day = last - (ids?.day ?? last)
   const hour = last - (ids?.hour ?? last)
   return Math.min(MOST_IDS, Math.max(FEWEST_IDS, day, 24 * hour))

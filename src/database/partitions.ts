@@ -25,15 +25,19 @@ export async function partitionEvents(database: Database): Promise<boolean> {
   return isNew
 }
 
-/** Makes ranges for ids to come, where the log is partitioned. What locks hold up is left to the next call. */
+/**
+ * Makes ranges for ids to come, where the log is partitioned. What locks hold up is left to the next call. Ids that a
+ * statement gave are far from those to come, or are taken for them.
+ */
 export async function addPartitions(database: Database): Promise<void> {
   const { dialect, query } = database
   const partitions = await readPartitions(database)
   if (partitions.length === 0) return removeBound(database)
   const size = await idsPerDay(dialect, query)
   const [present] = await query<{ last: number; other: number | null }>(
-    `SELECT last_value AS last, (SELECT MAX(id) FROM ${dialect.table(OTHERS)}) AS other
+    `SELECT last_value AS last, (SELECT MAX(id) FROM ${dialect.table(OTHERS)} WHERE id < last_value + $1) AS other
      FROM ${dialect.table(`${EVENTS}_id_seq`)}`,
+    [RANGES_AHEAD * size],
   )
   if (present === undefined) return
   // Ids for which a range came too late are in the other partition, and stay there.

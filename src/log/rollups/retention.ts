@@ -106,11 +106,14 @@ async function cleanupLog(
 async function dropOldPartitions(database: Database, cutoffMs: number, signal?: AbortSignal): Promise<number> {
   const partitions = await readPartitions(database)
   if (partitions.length === 0) return 0
-  const [state] = await database.query<{ watermark: number }>(`SELECT ${watermarkSql(database)} AS watermark`)
+  // A statement may have given an event an id far ahead: the ranges before it are for ids to come.
+  const [state] = await database.query<{ settled: number }>(
+    `SELECT LEAST(${watermarkSql(database)}, last_value) AS settled FROM ${database.dialect.table('rate_limit_event_id_seq')}`,
+  )
   let dropped = 0
   for (const partition of partitions) {
     // An id beyond the range has been settled: no further event gets one of the range.
-    if (partition.to > (state?.watermark ?? 0) || signal?.aborted) continue
+    if (partition.to > (state?.settled ?? 0) || signal?.aborted) continue
     dropped += await dropPartition(database, partition, cutoffMs)
   }
   return dropped
