@@ -66,7 +66,7 @@ async function removeBound(database: Database): Promise<void> {
 /**
  * Drops a partition that has no event since a moment, and marks its hours, whose sums its rows are in.
  *
- * @returns the number of its events; 0 where it has later ones, or where others use the log for long
+ * @returns the number of its events; 0 where it has later ones, where others use the log for long, or the role may not
  */
 export async function dropPartition(database: Database, { name }: Partition, beforeMs: number): Promise<number> {
   const { dialect } = database
@@ -103,6 +103,7 @@ export async function dropPartition(database: Database, { name }: Partition, bef
   try {
     await unlessLocked(() => database.transaction(statements))
   } catch (error) {
+    if (errorCode(error) === NOT_PERMITTED) return 0
     if (!dialect.isLocked(error) && !dialect.isLocked(error instanceof Error ? error.cause : undefined)) throw error
     return 0
   }
@@ -127,8 +128,16 @@ async function addPartition(database: Database, from: number, to: number): Promi
   }
 }
 
-/** A lock, a table that another process has made or makes now, rows in the other partition. */
-const HELD_UP: ReadonlySet<string | undefined> = new Set([LOCK_NOT_AVAILABLE, '42P07', '42710', '23505', '23514'])
+const NOT_PERMITTED = '42501'
+/** A lock, a table that another process has made or makes now, rows in the other partition, a role that owns no tables. */
+const HELD_UP: ReadonlySet<string | undefined> = new Set([
+  LOCK_NOT_AVAILABLE,
+  '42P07',
+  '42710',
+  '23505',
+  '23514',
+  NOT_PERMITTED,
+])
 
 /** Returns the ranges of a partitioned log, in order; none where it is one table. */
 export async function readPartitions({ dialect, query }: Pick<Database, 'dialect' | 'query'>): Promise<Partition[]> {

@@ -3,6 +3,7 @@ import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
+import { Database } from '../../src/database/database.js'
 import { addPartitions, partitionEvents, readPartitions } from '../../src/database/partitions.js'
 import { DAY_MS, HOUR_MS } from '../../src/ground/time/clock.js'
 import { verifyRollups } from '../../src/log/rollups/catch-up.js'
@@ -181,6 +182,30 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     const [present, ...ahead] = await readPartitions(database)
     assert.ok(present !== undefined && present.from > 0 && present.to - present.from < 1_000_000)
     assert.ok(ahead.length >= 3)
+    await compareReports(database, NOW_MS, 60)
+  })
+
+  test('a role that does not own the log prunes it row by row', async (t) => {
+    const { database, url, schema, clock, skipRange } = await start(t)
+    await insertEvents(database, eventsOf(40, 39))
+    await partitionEvents(database)
+    await skipRange()
+    await insertEvents(database, eventsOf(1, 0))
+    const role = `${schema}_pruner`
+    const direct = new pg.Client({ connectionString: url })
+    await direct.connect()
+    atEnd(t, () => direct.end())
+    await direct.query(`CREATE ROLE ${role} LOGIN; GRANT USAGE ON SCHEMA ${schema} TO ${role};
+      GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA ${schema} TO ${role};
+      GRANT USAGE, SELECT, UPDATE ON ALL SEQUENCES IN SCHEMA ${schema} TO ${role}`)
+    atEnd(t, () => direct.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`))
+    const address = new URL(url)
+    address.username = role
+    const theirs = new Database(address.href, schema, { mayUseThreads: false })
+    atEnd(t, () => theirs.close())
+    const before = await readPartitions(database)
+    assert.equal(await cleanupOldEvents(theirs, clock), 24)
+    assert.deepEqual(await readPartitions(database), before)
     await compareReports(database, NOW_MS, 60)
   })
 
