@@ -88,13 +88,22 @@ function createEventRecord({
     const outcome = outcomeFor(decided)
     const rules = checked.applied === undefined ? '' : rulesText(checked.applied, limit)
     if (detail !== undefined && isSummed(detail, outcome)) {
+      // Every field by its name: to spread an object into one with more fields takes microseconds.
       events.record({
-        ...SUM,
         timestampMs: checked.nowMs,
+        key: '',
         ruleName: limit.ruleName,
         path: summedPath(request.routeOptions.url ?? '', checked.nowMs),
         method: request.method,
+        allowed: true,
+        count: 0,
+        limit: 0,
+        ipAddress: null,
+        userId: null,
+        clientIp: null,
+        client: '',
         policy: limit.policyName,
+        outcome: 'allowed',
         rules,
       })
       return
@@ -118,19 +127,6 @@ function createEventRecord({
     })
   }
 }
-
-/** What an event of sums does not tell. */
-const SUM = {
-  key: '',
-  client: '',
-  allowed: true,
-  outcome: 'allowed',
-  count: 0,
-  limit: 0,
-  ipAddress: null,
-  userId: null,
-  clientIp: null,
-} as const
 
 /** The most route patterns that sums of a minute tell apart. */
 const MAX_SUMMED_PATHS = 256
