@@ -50,6 +50,12 @@ forEachDatabase((provider) => {
     const events = await call('GET', '/events?client=203.0.113.7&path=/items/9', { as: 'viewer' })
     const [latest] = events.json.items
     assert.ok(latest.weight >= 7, `${latest.weight}`)
+    const client = await call('GET', '/reports/client?client=ip:203.0.113.7', { as: 'viewer' })
+    assert.equal(client.json.recent_events[0].weight, latest.weight)
+    const offender = await request('/ops/dashboard/offender.html?key=ip:203.0.113.7')
+    assert.match(offender.text, /Refused × [78]/)
+    const clients = await request('/ops/dashboard/clients.html')
+    assert.match(clients.text, /Allowed requests are only added up/)
     const csv = await request('/ops/dashboard/events.csv?path=/items/9')
     assert.match(csv.text, /\/items\/9,over_limit,default,16,3,ip:203\.0\.113\.7,[78]\r\n/)
     const page = await request('/ops/dashboard/events.html?path=/items/9')

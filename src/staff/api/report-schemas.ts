@@ -37,6 +37,7 @@ const RECENT = {
   count: Count,
   limit: Count,
   rule_name: Text,
+  weight: Type.Integer({ description: 'How many requests that are alike the event stands for.' }),
 }
 
 export const EventSchema = Type.Object({

@@ -19,7 +19,7 @@ export function eventRow(event: ClientEvent, kept: KeptView) {
   return {
     ...toMoment(Date.parse(event.timestamp)),
     decision,
-    decision_text: event.weight === 1 ? decision_text : `${decision_text} × ${formatCount(event.weight)}`,
+    decision_text: timesText(decision_text, event.weight),
     method: visible(event.method),
     path: visible(event.path),
     client: visible(event.client),
@@ -31,4 +31,9 @@ export function eventRow(event: ClientEvent, kept: KeptView) {
       .filter(({ name }) => name !== event.policy)
       .map(({ name, isRefused }) => ({ name: visible(name), is_refused: isRefused })),
   }
+}
+
+/** Returns what was decided, and how often where a row stands for several requests. */
+export function timesText(decision: string, weight: number): string {
+  return weight === 1 ? decision : `${decision} × ${formatCount(weight)}`
 }

@@ -1,5 +1,6 @@
 import type { KeyDetail } from '../../reports/offender-detail.js'
 import type { RecentEvent } from '../../reports/recent-events.js'
+import { timesText } from './event-row.js'
 import { figures, type OutcomeCounts } from './figures.js'
 import { formatBar, formatCount, offeredWindows, toMoment, visible, windowName, windowTitle } from './format.js'
 import {
@@ -99,9 +100,9 @@ function outcomesOf({ allowed, blocked }: KeyDetail, onlyBlocked: boolean): Outc
 }
 
 /** Returns a decision's text, and its class in the style sheet as `decision`. */
-function decision({ allowed, count, limit }: RecentEvent) {
-  if (!allowed) return { decision: 'refused', decision_text: 'Refused' }
+function decision({ allowed, count, limit, weight }: RecentEvent) {
+  if (!allowed) return { decision: 'refused', decision_text: timesText('Refused', weight) }
   // The rule does not block.
-  if (count > limit) return { decision: 'would-be-refused', decision_text: 'Would be refused' }
-  return { decision: 'allowed', decision_text: 'Allowed' }
+  if (count > limit) return { decision: 'would-be-refused', decision_text: timesText('Would be refused', weight) }
+  return { decision: 'allowed', decision_text: timesText('Allowed', weight) }
 }

@@ -2,6 +2,7 @@ import type { ClientCounts } from '../../../reports/client-counts.js'
 import { foundClients } from '../client-views.js'
 import { offeredWindows, toMoment, visible, windowName } from '../format.js'
 import { backFields, clientsHref, type KeptView } from '../links.js'
+import { type LogState, logNotices } from '../log-state.js'
 import type { RequestedWindow } from '../requested-view.js'
 import { timeSelector } from '../time-selector.js'
 
@@ -14,12 +15,14 @@ export function clientsContext(
   text: string,
   listed: readonly (ClientCounts & { readonly client: string })[],
   { window, typed, back }: RequestedWindow & Pick<KeptView, 'back'>,
+  log: LogState,
   nowMs: number,
 ) {
   return {
     page: {
       title: 'Clients',
       subtitle: 'Rate limits',
+      notices: logNotices(log, listed.length > 0),
       text,
       shown: visible(text),
       window: windowName(window),

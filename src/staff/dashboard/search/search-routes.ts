@@ -6,6 +6,7 @@ import { topClients } from '../../../reports/top-clients.js'
 import { lastParameter, requestedSearchText } from '../../shell/request-query.js'
 import { staffRoute } from '../../shell/staff-routes.js'
 import { clientHref } from '../links.js'
+import { readLogState } from '../log-state.js'
 import type { PageRoutes } from '../page-routes.js'
 import { readClientView } from '../requested-view.js'
 import { clientsContext } from './clients-page.js'
@@ -47,7 +48,7 @@ export function registerSearchRoutes({ app, internals, pages, read }: PageRoutes
     const options = { ...view.window, limit: MAX_LISTED }
     const busiest = topClients({ ...options, by: 'requests' })
     const listed = text === '' ? await read(busiest) : await read(findClients({ text, ...options }))
-    return pages.send(reply, 'clients-page', clientsContext(text, listed, view, clock.now()))
+    return pages.send(reply, 'clients-page', clientsContext(text, listed, view, readLogState(internals), clock.now()))
   }
 
   app.get('/search.html', staffRoute('search'), search)
