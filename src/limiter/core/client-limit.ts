@@ -12,16 +12,8 @@ import {
   validatedBy,
   validateSettings,
 } from '../../ground/setting.js'
-import { parseUnit, REQUESTS } from '../../ground/unit.js'
-import {
-  ALGORITHMS,
-  type Algorithm,
-  type Check,
-  type Decision,
-  isPlain,
-  isRate,
-  validateAlgorithm,
-} from '../algorithm.js'
+import { REQUESTS } from '../../ground/unit.js'
+import { type Algorithm, type Check, type Decision, isPlain, isRate } from '../algorithm.js'
 import { MAX_COST, validateCost, validateCostUnder, validateReserve } from '../cost.js'
 import { validateLimitName } from '../limit-name.js'
 import type { Limiter } from '../limiter.js'
@@ -29,7 +21,7 @@ import { forCost } from '../peek.js'
 import { parseRate, periodsText, type Rate, toPolicy, toReservingPolicy } from '../rate.js'
 import { toRefund } from '../settlement.js'
 import { contradictionsInUnit } from '../unit-contradictions.js'
-import { requireMethod } from './counting-settings.js'
+import { ALGORITHM, requireMethod, UNIT } from './counting-settings.js'
 import type { PermitsOfCode } from './held-permits.js'
 
 /** The options of a limit. */
@@ -131,24 +123,14 @@ export const CLIENT_LIMIT = {
     allowed: 'a rate such as 100/m',
     parse: (rate, called): Rate => explain(called, rate, () => parseRate(rate)),
   },
-  algorithm: {
-    ...VALIDATORS.text,
-    allowed: ALGORITHMS.join(', '),
-    default: 'fixed_window',
-    parse: (algorithm, called) => explain(called, algorithm, () => validateAlgorithm(algorithm)),
-  },
+  algorithm: ALGORITHM,
   cost: {
     ...VALIDATORS.numberOrCallback,
     allowed: 'an integer',
     default: 1,
     parse: (cost, called) => validateCost(called, cost),
   },
-  unit: {
-    ...VALIDATORS.text,
-    allowed: 'requests, or a unit such as tokens',
-    default: REQUESTS,
-    parse: (unit, called) => explain(called, unit, () => parseUnit(unit)),
-  },
+  unit: UNIT,
   reserve: {
     ...VALIDATORS.numberOrCallback,
     allowed: 'an integer',

@@ -14,13 +14,12 @@ import {
   validateSettings,
   withoutUndefined,
 } from '../../ground/setting.js'
-import { parseUnit, REQUESTS } from '../../ground/unit.js'
 import { parseAddressList } from '../../http/client-address.js'
 import type { Cost, Reserve } from '../../http/cost.js'
 import type { KeyFunction } from '../../http/kind-client.js'
 import { DEFAULT_RATE, type RateFunction } from '../../http/policy-limits.js'
-import { ALGORITHMS, type Algorithm, validateAlgorithm } from '../../limiter/algorithm.js'
-import { LEASE, requireSettle, validateBackend } from '../../limiter/core/counting-settings.js'
+import type { Algorithm } from '../../limiter/algorithm.js'
+import { ALGORITHM, LEASE, requireSettle, UNIT, validateBackend } from '../../limiter/core/counting-settings.js'
 import { parseMiddlewareVariable } from '../../limiter/core/variables.js'
 import { validateReserve } from '../../limiter/cost.js'
 import { parseRate, toPolicy } from '../../limiter/rate.js'
@@ -56,12 +55,7 @@ export const MIDDLEWARE = {
     default: {},
     parse: validatedBy(validateRates),
   },
-  algorithm: {
-    ...VALIDATORS.text,
-    allowed: ALGORITHMS.join(', '),
-    default: 'fixed_window',
-    parse: (algorithm, called) => explain(called, algorithm, () => validateAlgorithm(algorithm)),
-  },
+  algorithm: ALGORITHM,
   key: {
     ...VALIDATORS.textOrCallback,
     allowed:
@@ -75,12 +69,7 @@ export const MIDDLEWARE = {
     default: COUNTS.default,
     parse: (counts, called) => explain(called, counts, () => COUNTS.parse(counts)),
   },
-  unit: {
-    ...VALIDATORS.text,
-    allowed: 'requests, or a unit such as tokens',
-    default: REQUESTS,
-    parse: (unit, called) => explain(called, unit, () => parseUnit(unit)),
-  },
+  unit: UNIT,
   reserve: {
     ...VALIDATORS.numberOrCallback,
     allowed: 'an integer, or a function of the request',
