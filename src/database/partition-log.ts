@@ -36,9 +36,11 @@ export async function partitionLog(dialect: Dialect, connection: SqlConnection):
     )
   }
   const { exclusively } = connection
-  if (await exclusively((query) => isPartitioned(dialect, query))) return false
-  const last = await exclusively((query) => readLastId(dialect, query))
-  const bound = last + (await exclusively((query) => idsPerDay(dialect, query)))
+  const bound = await exclusively(async (query) => {
+    if (await isPartitioned(dialect, query)) return undefined
+    return (await readLastId(dialect, query)) + (await idsPerDay(dialect, query))
+  })
+  if (bound === undefined) return false
   const table = dialect.table(EVENTS)
   const isBound = await unlessLocked(() =>
     exclusively(async (query, script) => {
