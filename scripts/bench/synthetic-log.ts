@@ -18,6 +18,15 @@ const FILL_BATCH = 2_000
 export const DISTRIBUTIONS = ['skewed', 'even'] as const
 export type Distribution = (typeof DISTRIBUTIONS)[number]
 
+/** The clients whose rows weigh many in the skewed log: as in a flood, which collapses to few rows a second. */
+const BUSIEST = 10
+
+function harmonic(count: number): number {
+  let sum = 0
+  for (let rank = 1; rank <= count; rank++) sum += 1 / rank
+  return sum
+}
+
 /** Creates a generator of numbers below `count`, the n-th 1/n as often as the first. */
 function createZipf(count: number, random: () => number): () => number {
   const cumulated = new Float64Array(count)
@@ -77,7 +86,8 @@ export function createEvents(seed: number, distribution: Distribution): (timesta
 /**
  * Writes a number of rows, evenly over the last 30 days.
  *
- * @param weight of each row
+ * @param weight how many requests a row stands for on average. In the skewed log only the rows of the busiest clients stand
+ *   for more than one; in the even one all do, so that each refusal is a burst and an incident.
  */
 export async function fillLog(
   database: Database,
@@ -92,10 +102,16 @@ export async function fillLog(
   const startMs = nowMs - LOG_DAYS * DAY_MS
   const { dialect } = database
   const sql = insertEventsSql(dialect)
+  const busyWeight = Math.round(1 + ((weight - 1) * harmonic(KEYS)) / harmonic(BUSIEST))
+  const busiest = new Set(Array.from({ length: BUSIEST }, (_, number) => `ip:10.0.0.${number}`))
+  const weightOf = ({ client }: RateLimitEvent) => {
+    if (distribution === 'even') return weight
+    return busiest.has(client) ? busyWeight : 1
+  }
   for (let written = 0; written < events; written += FILL_BATCH) {
     const rows = Array.from({ length: Math.min(FILL_BATCH, events - written) }, (_, index) => {
       const event = makeEvent(Math.floor(startMs + (written + index) * stepMs))
-      return valuesOfAlike(eventValues(event), { ...event, weight })
+      return valuesOfAlike(eventValues(event), { ...event, weight: weightOf(event) })
     })
     // A transaction may take longer than a statement: filling so fast, the disk stalls now and then.
     await database.transaction([{ sql, parameters: [JSON.stringify(rows)] }])

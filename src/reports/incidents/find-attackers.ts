@@ -48,6 +48,7 @@ export function findAttackers({ heavy, rows, present }: AttackerFacts): FoundInc
 
 function findInGroup(name: string, group: Group, present: number): FoundIncident[] {
   const found: FoundIncident[] = []
+  const refusedHours = hoursWithRefusals(group.rows)
   let network: { from: number; to: number; heavy: HeavyHour[] } | undefined
   const close = () => {
     if (network !== undefined) found.push(toFound('network', name.slice('ip:'.length), network, group.rows))
@@ -61,7 +62,7 @@ function findInGroup(name: string, group: Group, present: number): FoundIncident
       continue
     }
     const heavy = [...(network?.heavy ?? []), ...cluster.heavy]
-    const [span = cluster] = spansOf(heavy, group.rows, present)
+    const [span = cluster] = spansOf(heavy, refusedHours, present)
     network = { from: span.from, to: Math.max(span.to, cluster.to), heavy }
   }
   close()
@@ -81,7 +82,7 @@ function toClientIncident(client: string, span: HourSpan, rows: readonly Refused
 function clustersOf({ heavy, rows }: Group, present: number): Cluster[] {
   const rowsByClient = groupBy(rows, ({ client }) => client)
   const spans = [...groupBy(heavy, ({ client }) => client)].flatMap(([client, hours]) =>
-    spansOf(hours, rowsByClient.get(client) ?? [], present).map(({ from, to }) => ({
+    spansOf(hours, hoursWithRefusals(rowsByClient.get(client) ?? []), present).map(({ from, to }) => ({
       from,
       to,
       heavy: hours.filter(({ hour }) => hour >= from && hour < to),
@@ -99,8 +100,11 @@ function clustersOf({ heavy, rows }: Group, present: number): Cluster[] {
   return clusters
 }
 
-function spansOf(heavy: readonly HeavyHour[], rows: readonly RefusedRow[], present: number): HourSpan[] {
-  const refusedHours = new Set(rows.filter(({ refused }) => refused > 0).map(({ at }) => at))
+function hoursWithRefusals(rows: readonly RefusedRow[]): ReadonlySet<number> {
+  return new Set(rows.flatMap(({ refused, at }) => (refused > 0 ? [at] : [])))
+}
+
+function spansOf(heavy: readonly HeavyHour[], refusedHours: ReadonlySet<number>, present: number): HourSpan[] {
   return spansFrom(
     heavy.map(({ hour }) => hour),
     (hour) => refusedHours.has(hour),

@@ -9,6 +9,9 @@ import { readAttackers } from './read-attackers.js'
 import { type LogHours, openHours } from './read-hours.js'
 import { QUIET_HOURS, usualHours } from './usual.js'
 
+/** How many times as many hours are read as before, where an incident may have begun earlier: one of a month takes two reads more. */
+const FURTHER_BACK = 8
+
 /**
  * Finds the incidents that reach into the hours from `since` on. An incident is the same whatever the range: where one may
  * have begun earlier than what is read, more is read.
@@ -16,12 +19,12 @@ import { QUIET_HOURS, usualHours } from './usual.js'
 export async function findIncidents(snapshot: LogSnapshot, since: number): Promise<FoundIncident[]> {
   const earliest = Math.min(...usualHours(since - QUIET_HOURS, Number.NEGATIVE_INFINITY))
   let hours = await openHours(snapshot, earliest)
-  for (let before = QUIET_HOURS; ; before *= 2) {
+  for (let before = QUIET_HOURS; ; before *= FURTHER_BACK) {
     const from = Math.max(hours.first, since - before)
     const found = await findFrom(snapshot, hours, from)
     const reaching = found.filter(({ to }) => to > since)
     if (from <= hours.first || !reaching.some((incident) => incident.from - from < QUIET_HOURS)) return reaching
-    hours = await openHours(snapshot, earliest - 2 * before)
+    hours = await openHours(snapshot, earliest - FURTHER_BACK * before)
   }
 }
 

@@ -57,16 +57,15 @@ export function hoursForUsual({ totals, firstHour, from, present }: Omit<PolicyF
   return [...needed]
 }
 
-/** Adds up what other incidents have of each policy, in their hours and in the one before. */
+/** Adds up what other incidents have of each policy, in their hours and in the one before; two incidents may have one row. */
 function attributed(attackers: readonly FoundIncident[]) {
   const refused = new Map<string, number>()
   const clients = new Map<string, (readonly [number, string])[]>()
-  const added = new Set<string>()
+  const added = new Set<RefusedRow>()
   for (const { before, rows } of attackers)
     for (const row of [...before, ...rows]) {
-      const key = JSON.stringify(row)
-      if (row.refused === 0 || added.has(key)) continue
-      added.add(key)
+      if (row.refused === 0 || added.has(row)) continue
+      added.add(row)
       const hourKey = rowKey(row.at, row.policy)
       refused.set(hourKey, (refused.get(hourKey) ?? 0) + row.refused)
       const existing = clients.get(row.policy)

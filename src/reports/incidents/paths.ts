@@ -3,7 +3,7 @@ import { groupBy } from '../../ground/group-by.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
 import { parseAppliedRules } from '../../log/applied-rules.js'
 import { CLIENT, POLICY } from '../../log/event-sql.js'
-import { busiest, NO_TRAFFIC } from '../breakdown.js'
+import { busiest, compareBytes, NO_TRAFFIC } from '../breakdown.js'
 import { keysForClient } from '../client-search.js'
 import { Parameters } from '../filter.js'
 import { duringPeriod, TURNED_AWAY_EVENTS } from '../logged-events.js'
@@ -135,7 +135,12 @@ export function policiesOf({ rows }: FoundIncident): string[] {
 }
 
 function sumBy(rows: FoundIncident['rows'], column: 'client' | 'policy'): string[] {
-  const refused = rows.filter((row) => row.refused > 0)
-  const traffic = refused.map((row) => ({ ...NO_TRAFFIC, total: row.refused, name: row[column] }))
-  return busiest(traffic, ({ name }) => name).map(({ name }) => name)
+  // An incident of a month has tens of thousands of rows.
+  const sums = new Map<string, number>()
+  for (const row of rows) {
+    if (row.refused > 0) sums.set(row[column], (sums.get(row[column]) ?? 0) + row.refused)
+  }
+  return [...sums]
+    .toSorted(([one, refused], [other, more]) => more - refused || compareBytes(one, other))
+    .map(([name]) => name)
 }

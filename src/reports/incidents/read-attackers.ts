@@ -1,7 +1,7 @@
 import { parseClientSearch } from '../client-search.js'
 import type { LogSnapshot } from '../report.js'
 import { countClients, groupHeavy, type HeavyHour } from './find-attackers.js'
-import { networkFor, type RefusedRow } from './incident.js'
+import type { RefusedRow } from './incident.js'
 import { type ClientRange, readClients } from './refusal-sums.js'
 import type { HourSpan } from './usual.js'
 
@@ -21,6 +21,5 @@ export function readAttackers(
 
 /** Returns the spellings of the clients of a network. */
 export function networkRange(network: string): ClientRange {
-  const range = parseClientSearch(network)?.range ?? { from: network, to: network }
-  return { ...range, isMeant: (client) => networkFor(client) === network }
+  return { network, ...(parseClientSearch(network)?.range ?? { from: network, to: network }) }
 }

@@ -7,7 +7,7 @@ import { inRange, oneByOne, Parameters } from '../filter.js'
 import { loggedEvents, readSplit, type SplitQueries, TURNED_AWAY_EVENTS } from '../logged-events.js'
 import { type Period, splitPeriod, unsplit } from '../period.js'
 import type { LogSnapshot } from '../report.js'
-import type { RefusedRow } from './incident.js'
+import { networkFor, type RefusedRow } from './incident.js'
 import type { HourSpan } from './usual.js'
 
 /** A condition of rows by their columns, which are expressions of an event or of a row of the sums. */
@@ -155,7 +155,8 @@ export async function readClients(
   const { dialect } = snapshot
   const ranges = widestRanges(networks)
   // The beginning of a network's spelling is read with it.
-  const names = clients.filter((client) => !ranges.some(({ from }) => client.startsWith(from)))
+  const beginnings = new Set(ranges.map(({ from }) => from))
+  const names = clients.filter((client) => !beginsWithOneOf(beginnings, client))
   const isNamed: RowCondition = ({ client }, parameters) =>
     dialect.isOneOf(client, parameters.add(JSON.stringify(names)), 'text')
   const conditions = [
@@ -171,25 +172,28 @@ export async function readClients(
     const some = conditions.slice(start, start + MAX_CONDITIONS)
     found.push(...(await readRefusals(snapshot, span, range, some, { isFew: names.length <= MAX_LOOKUPS })))
   }
-  const isOneOfThem = new Set(clients)
-  return sumRows(
-    found.filter(({ client }) => isOneOfThem.has(client) || networks.some(({ isMeant }) => isMeant(client))),
-  )
+  const wanted = new Set([...clients, ...networks.map(({ network }) => network)])
+  return sumRows(found.filter(({ client }) => wanted.has(client) || wanted.has(networkFor(client) ?? '')))
 }
 
 /** Returns the ranges without those that another one contains: no row is read twice. */
 function widestRanges(networks: readonly ClientRange[]): ClientRange[] {
   const ranges = new Map(networks.map((network) => [network.from, network]))
-  const isWithin = ({ from }: ClientRange) =>
-    [...ranges.keys()].some((other) => other !== from && from.startsWith(other))
-  return [...ranges.values()].filter((range) => !isWithin(range))
+  const beginnings = new Set(ranges.keys())
+  return [...ranges.values()].filter(({ from }) => !beginsWithOneOf(beginnings, from.slice(0, -1)))
+}
+
+/** Looks up each beginning of a text: there may be thousands of ranges, but few characters. */
+function beginsWithOneOf(beginnings: ReadonlySet<string>, text: string): boolean {
+  for (let length = text.length; length > 0; length--) if (beginnings.has(text.slice(0, length))) return true
+  return false
 }
 
 /** The spellings among which the clients of a network are: those that begin with `from`. */
 export interface ClientRange {
+  readonly network: string
   readonly from: string
   readonly to: string
-  isMeant(client: string): boolean
 }
 
 /** Adds up the rows of several statements. */
