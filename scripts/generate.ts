@@ -10,6 +10,7 @@ import { dirname, join, relative, sep } from 'node:path'
 import { promisify } from 'node:util'
 import { brotliCompress, constants } from 'node:zlib'
 import { build, type Plugin } from 'esbuild'
+import pg from 'pg'
 import type { TSchemaOptions } from 'typebox'
 import { Code } from 'typebox/compile'
 import { PACKAGE_ROOT } from '../src/ground/package-root.js'
@@ -31,14 +32,20 @@ const ONE_SQLITE_DRIVER = replace(
    export default function Database(path, options) { return openFile(path, options) }`,
 )
 
-/** Makes Prisma's adapter read values with the parsers that it is given: a host may replace those of the driver. */
-const OWN_TYPE_PARSERS = replace(
+/**
+ * Makes Prisma's adapter use the driver that it is given, which is not installed where PostgreSQL is not used, and read
+ * values with the parsers that it is given: a host may replace those of the driver.
+ */
+const GIVEN_POSTGRESQL_DRIVER = replace(
   'pg',
-  `import pg from 'pg'
-   let parserFor = pg.types.getTypeParser
-   export function useTypeParsers(getTypeParser) { parserFor = getTypeParser }
-   const types = { builtins: pg.types.builtins, getTypeParser: (oid, format) => parserFor(oid, format) }
-   export default { Pool: pg.Pool, types }`,
+  `let Pool, parserFor
+   export function usePostgresqlDriver(driver, getTypeParser) { Pool = driver.Pool; parserFor = getTypeParser }
+   // The adapter asks for some when it is loaded.
+   const types = { builtins: ${JSON.stringify(pg.types.builtins)}, getTypeParser }
+   function getTypeParser(oid, format) {
+     return parserFor === undefined ? (value) => parserFor(oid, format)(value) : parserFor(oid, format)
+   }
+   export default { get Pool() { return Pool }, types }`,
 )
 
 /** The declarations of what `compileSchemas` writes. */
@@ -205,10 +212,10 @@ async function bundlePrisma(): Promise<void> {
     bundle(`export * from '@prisma/client/runtime/client.mjs'`, join(PRISMA, 'client.js'), [], [NO_BANNER]),
     bundle(
       `export { PrismaPg } from '@prisma/adapter-pg'
-       export { useTypeParsers } from 'pg'`,
+       export { usePostgresqlDriver } from 'pg'`,
       join(PRISMA, 'adapter-pg.js'),
       [],
-      [OWN_TYPE_PARSERS],
+      [GIVEN_POSTGRESQL_DRIVER],
     ),
     bundle(
       `export { PrismaBetterSqlite3 } from '@prisma/adapter-better-sqlite3'
@@ -228,7 +235,7 @@ async function bundlePrisma(): Promise<void> {
     join(PRISMA, 'adapter-pg.d.ts'),
     `import type pg from 'pg'
 export * from '@prisma/adapter-pg'
-export declare function useTypeParsers(getTypeParser: typeof pg.types.getTypeParser): void
+export declare function usePostgresqlDriver(driver: typeof pg, getTypeParser: typeof pg.types.getTypeParser): void
 `,
   )
   await writeFile(

@@ -1,6 +1,6 @@
 /** The sessions of PostgreSQL: what this package's connections and Prisma's have in common. */
 import type pg from 'pg'
-import { InvalidSettingError } from '../ground/errors.js'
+import { InvalidSettingError, unloadablePeer } from '../ground/errors.js'
 import { loadModule } from '../ground/package-root.js'
 import { driverTypes } from './postgresql-types.js'
 
@@ -39,9 +39,17 @@ interface SessionRow {
 /** Sessions whose statements keep to the snapshot that they begin with, because the role has it so. */
 const keepingSnapshots = new WeakSet<pg.ClientBase>()
 
-/** Loads the driver, for which servers with other databases need not wait. */
+/**
+ * Loads the driver, an optional peer, for which servers with other databases need not wait.
+ *
+ * @throws InvalidSettingError when it is not installed
+ */
 export function loadDriver(): typeof pg {
-  return loadModule('pg') as typeof pg
+  try {
+    return loadModule('pg') as typeof pg
+  } catch (error) {
+    throw unloadablePeer({ user: 'A database with a URL of PostgreSQL', name: 'pg', since: '8.16.3' }, error)
+  }
 }
 
 /** Returns the options of a pool whose sessions can be used, and spell values in one way. */

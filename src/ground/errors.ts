@@ -104,10 +104,11 @@ export function unloadablePeer(
   { user, name, install = name, since }: { user: string; name: string; install?: string; since?: string },
   error: unknown,
 ): Error {
-  const isMissing = errorCode(error) === 'ERR_MODULE_NOT_FOUND' && errorMessage(error).includes(`'${name}'`)
+  const [found = ''] = errorMessage(error).split('\n')
+  const isMissing = /MODULE_NOT_FOUND$/.test(errorCode(error) ?? '') && found.includes(`'${name}'`)
   const range = since === undefined ? '' : `, ${since} or later`
   const problem = isMissing
-    ? `needs the package ${name}${range}: run "npm install ${install}" (${errorMessage(error)})`
+    ? `needs the package ${name}${range}: run "npm install ${install}" (${found})`
     : `cannot load the package ${name}, which is installed: ${errorLine(error)}`
   return new InvalidSettingError(`${user} ${problem}`, { cause: error })
 }

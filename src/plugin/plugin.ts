@@ -88,6 +88,11 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
     enabled && settings.metrics
       ? await (await import('../operations/metrics/metrics.js')).openMetrics(settings.metrics)
       : undefined
+  const { emails, mailer, smtpUrl } = settings.alerts
+  if (enabled && emails.length > 0 && smtpUrl !== undefined && mailer === undefined) {
+    // The first alert would be too late to learn that it is not installed.
+    await (await import('../operations/alerts/mailer.js')).importNodemailer()
+  }
   const opened = components.connect('database', openDatabase(settings))
   const eventsLog = opened.database.log === opened.database ? log : createOutageLog(app.log, clock)
   const { backend, leaseMs } = settings.middleware

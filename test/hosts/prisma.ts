@@ -18,7 +18,7 @@ export function prismaHost({ version, provider, adapter }: PrismaHost): Host {
   const url = version === 6 ? '\n  url = env("HOST_DATABASE_URL")' : ''
   const engine = version === 6 ? '\n  engineType = "client"' : ''
   return {
-    packages: ['fastify', `prisma@${version}`, `@prisma/client@${version}`, `${adapter.module}@${version}`],
+    packages: ['fastify', 'pg', `prisma@${version}`, `@prisma/client@${version}`, `${adapter.module}@${version}`],
     files: {
       'schema.prisma': `
 generator client {

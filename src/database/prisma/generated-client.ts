@@ -3,7 +3,7 @@
 import { sqlitePath } from '../database-url.js'
 import { PrismaClient as PostgresqlClient } from '../generated/postgresql/client.js'
 import { PrismaBetterSqlite3, useSqliteDriver } from '../generated/prisma/adapter-better-sqlite3.js'
-import { PrismaPg, useTypeParsers } from '../generated/prisma/adapter-pg.js'
+import { PrismaPg, usePostgresqlDriver } from '../generated/prisma/adapter-pg.js'
 import { PrismaClient as SqliteClient } from '../generated/sqlite/client.js'
 import { loadDriver, sessionOptions } from '../postgresql-session.js'
 import { driverTypes } from '../postgresql-types.js'
@@ -30,7 +30,8 @@ export function createGeneratedClient(url: string, schema: string): SqliteClient
     )
     return new SqliteClient({ adapter, omit })
   }
-  useTypeParsers(driverTypes(loadDriver().types))
+  const driver = loadDriver()
+  usePostgresqlDriver(driver, driverTypes(driver.types))
   const adapter = new PrismaPg(sessionOptions(url, 'fastify-smart-ratelimit (prisma)'), {
     schema,
     onPoolError: () => undefined,

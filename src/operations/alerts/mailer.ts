@@ -1,5 +1,5 @@
-/** Connects to the mail server. Only this module loads nodemailer, and only when a mail server is needed. */
-import { errorLine } from '../../ground/errors.js'
+/** Connects to the mail server. Only this module loads nodemailer, an optional peer, and only where a mail server is set. */
+import { errorLine, unloadablePeer } from '../../ground/errors.js'
 import { visible } from '../../ground/visible.js'
 
 const MAX_ERROR_LENGTH = 300
@@ -40,8 +40,19 @@ export async function withMailer<T>(
   }
 }
 
+/**
+ * Loads what connects to the mail server.
+ *
+ * @throws InvalidSettingError when it is not installed
+ */
+export async function importNodemailer() {
+  return import('nodemailer').catch((error: unknown) => {
+    throw unloadablePeer({ user: 'Setting "smtpUrl"', name: 'nodemailer', since: '7.0.11' }, error)
+  })
+}
+
 async function openMailer(smtpUrl: string, timeoutMs: number): Promise<Mailer> {
-  const { createTransport } = await import('nodemailer')
+  const { createTransport } = await importNodemailer()
   const transport = createTransport({
     url: smtpUrl,
     connectionTimeout: timeoutMs,
