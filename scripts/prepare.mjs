@@ -1,6 +1,6 @@
 /**
- * Installs the SQLite driver of the versions of Node that need an older one, after `npm ci` in a checkout. It may have
- * to be compiled, which all others are spared.
+ * Installs the SQLite driver of the versions of Node that need an older one, after `npm ci` in a checkout. It is
+ * downloaded or compiled, which all other versions are spared.
  */
 import { spawnSync } from 'node:child_process'
 import { existsSync, readFileSync } from 'node:fs'
@@ -8,17 +8,21 @@ import { join } from 'node:path'
 
 const NAME = 'better-sqlite3-node20'
 const root = join(import.meta.dirname, '..')
-const isInstalled = existsSync(join(root, 'node_modules', NAME, 'build', 'Release', 'better_sqlite3.node'))
+const folder = join(root, 'node_modules', NAME)
+const isInstalled = existsSync(join(folder, 'build', 'Release', 'better_sqlite3.node'))
 
 if (Number(process.versions.napi) < 10 && !isInstalled) {
   const { peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
-  const npm = process.env.npm_execpath
-  if (npm === undefined) throw new Error('Run "npm run prepare", which says where npm is')
-  // The lock file has it for nobody. Its script compiles it, which package.json allows no other version of the driver.
-  const options = ['--no-save', '--no-package-lock', '--no-audit', '--no-fund', '--allow-scripts=better-sqlite3']
-  const { status } = spawnSync(process.execPath, [npm, 'install', ...options, `${NAME}@${peerDependencies[NAME]}`], {
-    cwd: root,
-    stdio: 'inherit',
-  })
-  process.exitCode = status ?? 1
+  // As a development dependency: npm installs no optional peer, even if it is named.
+  const options = ['--save-dev', '--no-save', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error']
+  npm(root, 'install', ...options, `${NAME}@${peerDependencies[NAME]}`)
+  // package.json allows no script of the driver, since that of the newer one would only look for a compiler.
+  npm(folder, 'run', 'install')
+}
+
+function npm(cwd, ...args) {
+  const command = process.env.npm_execpath
+  if (command === undefined) throw new Error('Run this script by "npm run prepare"')
+  const { status } = spawnSync(process.execPath, [command, ...args], { cwd, stdio: 'inherit' })
+  if (status !== 0) process.exit(status ?? 1)
 }
