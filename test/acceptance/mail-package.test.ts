@@ -9,7 +9,11 @@ const MAIL = { ...ALERTS, smtpUrl: 'smtp://mail.example.com' }
 
 test('without nodemailer a mail server is refused at start with the remedy, and everything else works', async (t) => {
   const withoutRecipients = { ...MEMORY, smtpUrl: 'smtp://mail.example.com' }
-  const { stdout } = await runApps(t, [MEMORY, withoutRecipients, ALERTS, { ...MAIL, enabled: false }, MAIL], 'nodemailer')
+  const { stdout } = await runApps(
+    t,
+    [MEMORY, withoutRecipients, ALERTS, { ...MAIL, enabled: false }, MAIL],
+    'nodemailer',
+  )
 
   assert.match(
     stdout,
