@@ -1,6 +1,6 @@
 /** The pages of the documentation: their titles, their order, and the names of their headings in links. */
 import { readdirSync, readFileSync } from 'node:fs'
-import { basename, join } from 'node:path'
+import { join } from 'node:path'
 
 /** Returns the anchor of a heading as GitHub makes it, so that one link works there and on the site. */
 export function headingSlug(heading: string): string {
@@ -18,18 +18,29 @@ export interface Page {
   readonly title: string
 }
 
-/** Returns the pages of a folder: those with the given names first, the others by title. Throws where one is missing. */
-export function listPages(docs: string, folder: string, first: readonly string[] = []): readonly Page[] {
-  const order = new Map(first.map((name, index) => [name, index]))
-  const position = ({ path }: Page) => order.get(basename(path, '.md')) ?? first.length
-  const pages = readdirSync(join(docs, folder), { recursive: true, encoding: 'utf8' })
+/** Pages that belong together, under a heading of the front page. */
+export interface PageGroup {
+  readonly title: string
+  readonly pages: readonly Page[]
+}
+
+/** Returns the groups of the front page: each heading that has a list of pages, whose titles are those of the links. */
+export function listGroups(docs: string): readonly PageGroup[] {
+  const [, ...sections] = readFileSync(join(docs, 'index.md'), 'utf8').split(/^#{2,} /m)
+  return sections
+    .map((section) => ({
+      title: section.slice(0, section.indexOf('\n')),
+      pages: [...section.matchAll(/^- \[(.+?)\]\((.+?)\)/gm)].map(([, title = '', path = '']) => ({ title, path })),
+    }))
+    .filter(({ pages }) => pages.length > 0)
+}
+
+/** Returns the pages of a folder by title. */
+export function listPages(docs: string, folder: string): readonly Page[] {
+  return readdirSync(join(docs, folder), { recursive: true, encoding: 'utf8' })
     .filter((name) => name.endsWith('.md'))
     .map((name) => ({ path: join(folder, name), title: parseTitle(readFileSync(join(docs, folder, name), 'utf8')) }))
-    .sort((a, b) => position(a) - position(b) || a.title.localeCompare(b.title))
-  for (const name of first) {
-    if (!pages.some(({ path }) => basename(path, '.md') === name)) throw new Error(`${folder} has no page ${name}`)
-  }
-  return pages
+    .sort((a, b) => a.title.localeCompare(b.title))
 }
 
 function parseTitle(markdown: string): string {

@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { existsSync, readFileSync, statSync } from 'node:fs'
 import { dirname, join, normalize, relative } from 'node:path'
 import { test } from 'node:test'
-import { headingSlug } from '../../scripts/docs/pages.js'
+import { headingSlug, listGroups } from '../../scripts/docs/pages.js'
 import { drawPictures } from '../../scripts/docs/pictures.js'
 import { documentedPages, readSamples, withoutSamples } from '../../scripts/docs/samples.js'
 import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
@@ -68,6 +68,12 @@ test('every page is found by links from the README', () => {
     PAGES.filter((page) => !found.has(page)),
     [],
   )
+})
+
+test('the front page, and with it the sidebar of the site, lists every page but the decisions, once', () => {
+  const listed = listGroups(join(PACKAGE_ROOT, 'docs')).flatMap(({ pages }) => pages.map(({ path }) => `docs/${path}`))
+  const pages = PAGES.filter((page) => !/^README|^docs.(index|decisions.(?!index))/.test(page))
+  assert.deepEqual(listed.toSorted(), pages.toSorted())
 })
 
 test('every page has one title, and no two headings of the same name', () => {
