@@ -54,14 +54,21 @@ function isRoot(app: FastifyInstance): boolean {
 const IGNORES_A_NUMBER = [5, 12, 1] as const
 
 /**
- * Warns of a `trustProxy` that is a number, where Fastify still trusts that many hops: a client that reaches the
- * server directly then chooses the address by which it is counted.
+ * Warns of a `trustProxy` that trusts every peer: `true`, or a number where Fastify still takes it as so many hops. Clients
+ * then choose the address by which they are counted.
  */
-export function warnOfTrustedHops(app: FastifyInstance): void {
+export function warnOfTrustedPeers(app: FastifyInstance): void {
   const trusted = optionsFor(app)?.trustProxy
-  if (!trustsHops(app) || typeof trusted !== 'number') return
+  const trusts =
+    trusted === true
+      ? 'trustProxy is true, which believes the first address of X-Forwarded-For'
+      : typeof trusted === 'number' && trustsHops(app)
+        ? `Fastify ${app.version} trusts X-Forwarded-For for ${countOf(trusted, 'hop')}`
+        : undefined
+  if (trusts === undefined) return
+  const ignored = typeof trusted === 'number' ? '; from Fastify 5.12.1 on a number is ignored' : ''
   app.log.warn(
-    `Rate limits count an address that clients may choose: Fastify ${app.version} trusts X-Forwarded-For for ${countOf(trusted, 'hop')}, from every peer. Set trustProxy to the addresses of your proxies, as a list such as ['10.0.0.0/8']; from Fastify 5.12.1 on a number is ignored`,
+    `Rate limits count an address that clients may choose: ${trusts}, from every peer. Set trustProxy to the addresses of your proxies, as a list such as ['10.0.0.0/8']${ignored}`,
   )
 }
 

@@ -30,6 +30,10 @@ export interface HookDependencies extends DecideDependencies {
   noteUse(checked: CheckedRequest): void
   /** Warns that a hook is among those of a request twice. Not called where `reply.callNotFound()` runs hooks anew. */
   readonly warnOfTwice?: (() => void) | undefined
+  /** The counter of a limit for single routes, but for the route and the client; undefined where that depends. */
+  readonly counter?: string | undefined
+  /** Warns that another hook of a request counts in the same counter. */
+  readonly warnOfCounter?: ((request: FastifyRequest) => void) | undefined
   /** Reports a refusal to the host. It must not throw. */
   noteRefusal(checked: CheckedRequest): void
   /** Answers a refused request. */
@@ -98,9 +102,13 @@ export function createOnRequest(dependencies: HookDependencies) {
 /** Returns whether this hook has decided about a request; else adds it to those that have. */
 function hasDecided(dependencies: HookDependencies, marked: DecidedRequest): boolean {
   const decidedBy = marked[DECIDED_BY] ?? []
-  if (decidedBy.includes(dependencies)) {
-    if (!marked.is404) dependencies.warnOfTwice?.()
-    return true
+  const { counter } = dependencies
+  for (const other of decidedBy) {
+    if (other === dependencies) {
+      if (!marked.is404) dependencies.warnOfTwice?.()
+      return true
+    }
+    if (counter !== undefined && counter === other.counter) dependencies.warnOfCounter?.(marked)
   }
   marked[DECIDED_BY] = [...decidedBy, dependencies]
   return false

@@ -8,7 +8,7 @@ import { createOutageLog, createSharedOutageLog } from '../ground/outage-log.js'
 import { ChargedUnits } from '../http/charged-units.js'
 import { createRequestAddresses, readPeers } from '../http/client-address.js'
 import { CodeCounters } from '../http/code-counters.js'
-import { validateRouter, warnOfScope, warnOfTrustedHops } from '../http/host-app.js'
+import { validateRouter, warnOfScope, warnOfTrustedPeers } from '../http/host-app.js'
 import { DECIDED_BY, DECISION, WAITED } from '../http/on-request.js'
 import { readRouterOptions } from '../http/request-path.js'
 import { REPLY } from '../http/request-reply.js'
@@ -186,12 +186,15 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   app.decorateRequest(REPLY, null)
   if (enabled) {
     validateRouter()
-    warnOfTrustedHops(app)
+    warnOfTrustedPeers(app)
     await components.prepare()
     readPeers(app.server)
     if (settings.hook !== 'onRequest') app.addHook('onRequest', hook.keepReply)
     app.addHook(settings.hook, hook.onRequest)
-    app.addHook('onReady', async () => warnOfScope(app))
+    app.addHook('onReady', async () => {
+      warnOfScope(app)
+      hook.warnOfForeignLimits()
+    })
   }
   const decorated = {
     settings,

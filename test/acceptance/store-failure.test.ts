@@ -123,21 +123,6 @@ test('a request waits for the store no longer than storeTimeoutMs, however many 
   assert.deepEqual(outages(log), [], 'the store has more time for others')
 })
 
-test('a limit that is a hook of one request twice counts it once, and is warned about once, by its name', async (t) => {
-  const { statuses, log } = await startApp(t, {
-    database: null,
-    routes: (app) => {
-      const login = app.smartRateLimit.limit({ name: 'login', rate: '2/m' })
-      app.get('/login', { onRequest: login, preHandler: login }, async () => 'ok')
-    },
-  })
-  assert.deepEqual(await statuses(3, '/login'), [200, 200, 429])
-  assert.deepEqual(
-    log.map(({ msg }) => msg),
-    ['Rate limit: the limit "login" (2/m) is a hook of one request twice, and counts it once: remove one of the two'],
-  )
-})
-
 for (const [name, failing] of Object.entries(FAILING)) {
   test(`a store of the host's own that ${name} is a failing store: onStoreError decides`, async (t) => {
     const backend: Store = { ...failing, reset: () => undefined, close: () => undefined }

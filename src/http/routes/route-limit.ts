@@ -2,7 +2,7 @@ import type { BlockList } from 'node:net'
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import { routeLimitName, sharedLimitName } from '../../clients/counter.js'
 import type { Algorithm } from '../../limiter/algorithm.js'
-import { parseRate } from '../../limiter/rate.js'
+import { parseRate, periodsText } from '../../limiter/rate.js'
 import type { CountedStatuses } from '../../rules/counted-statuses.js'
 import { type Ask, createAsk } from '../ask.js'
 import { NOTHING_IN_FORCE, type ToClient } from '../checked-request.js'
@@ -81,6 +81,8 @@ interface RouteLimit {
   readonly allowList: BlockList
   /** Whether all routes with the name share a counter; otherwise each route has one. */
   readonly isShared: boolean
+  /** What it counts clients by, as text; undefined for a function. */
+  readonly keyName: string | undefined
   /** The beginning of the names of its settings in messages. */
   readonly setting: string
 }
@@ -137,7 +139,21 @@ export interface ExplainableLimit {
 
 /** Creates a hook for single routes: a limit with a counter per route, which rules do not change; it logs no event. */
 export function createRouteLimit(
-  { rate, algorithm, counts, unit, reserve, noticeAt, block, cost, name, allowList, isShared, setting }: RouteLimit,
+  {
+    rate,
+    algorithm,
+    counts,
+    unit,
+    reserve,
+    noticeAt,
+    block,
+    cost,
+    name,
+    allowList,
+    isShared,
+    keyName,
+    setting,
+  }: RouteLimit,
   { enabled, note, routesOf, resetLimits, toClient, counters, router, log, variant, ...common }: RouteLimitDependencies,
 ): RouteLimitHook {
   if (isShared) counters.addSharedLimit(name)
@@ -170,14 +186,16 @@ export function createRouteLimit(
   })
   const costFor = createCost(`${setting}.cost`, cost, log)
   const allow = createAllowList(allowList)
-  let hasWarned = false
-  const warnOfTwice = () => {
-    if (hasWarned) return
-    hasWarned = true
-    const which = name === '' ? 'a limit without a name' : `the limit ${JSON.stringify(name)}`
-    const shown = typeof rate === 'string' ? ` (${rate})` : ''
-    log.warn(`Rate limit: ${which}${shown} is a hook of one request twice, and counts it once: remove one of the two`)
-  }
+  const which = name === '' ? 'a limit without a name' : `the limit ${JSON.stringify(name)}`
+  const shown = typeof rate === 'string' ? ` (${rate})` : ''
+  const logTwice = createSingleWarning(log)
+  const logCounter = createSingleWarning(log)
+  const warnOfTwice = () =>
+    logTwice(`${which}${shown} is a hook of one request twice, and counts it once: remove one of the two`)
+  const warnOfCounter = (request: FastifyRequest) =>
+    logCounter(
+      `${which}${shown} counts a request of ${requestRoute(request)} twice: two hooks have limits with this name, period and key, and so one counter. Remove one of the two, or give it another name`,
+    )
   const dependenciesFor = (address: HookDependencies['address']): HookDependencies => ({
     ...common,
     address: (request) => allow(address(request)),
@@ -191,6 +209,11 @@ export function createRouteLimit(
     ceiling: undefined,
     staticLimit,
     warnOfTwice,
+    counter:
+      typeof rate === 'string' && keyName !== undefined
+        ? JSON.stringify([isShared, name, periodsText(parseRate(rate)), algorithm, keyName])
+        : undefined,
+    warnOfCounter,
     headers: createHeaders(variant),
   })
   const dependencies = dependenciesFor(common.address)
@@ -210,6 +233,16 @@ export function createRouteLimit(
       },
     },
   )
+}
+
+/** Creates a function that logs the first of its warnings. */
+function createSingleWarning(log: FastifyBaseLogger): (text: string) => void {
+  let hasWarned = false
+  return function warnOnce(text) {
+    if (hasWarned) return
+    hasWarned = true
+    log.warn(`Rate limit: ${text}`)
+  }
 }
 
 /** Creates a hook that does nothing. Each limit needs one of its own, which gets the limit's methods. */

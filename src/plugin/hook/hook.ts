@@ -7,6 +7,7 @@ import { createOnRequest, keptRecord } from '../../http/on-request.js'
 import { notePreflights } from '../../http/preflight.js'
 import { noteErrorHandler } from '../../http/refusal.js'
 import { REPLY, type RequestWithReply } from '../../http/request-reply.js'
+import { ForeignLimits } from '../../http/routes/foreign-limits.js'
 import { applyConfigLimit } from '../../http/routes/route-config.js'
 import type { RouteLimitOptions } from '../../http/routes/route-limit.js'
 import { createChecks, createCosts, createDecision, createSkip } from './decision.js'
@@ -23,7 +24,7 @@ const UNLIMITED = { policyName: '' }
 
 /** Creates the functions of the hot path, so that it reads no option. */
 export function createHook(components: HookComponents) {
-  const { settings, counters, addresses, units } = components
+  const { app, settings, counters, addresses, units } = components
   const keys = createKeys(components)
   const limits = createLimits(components, keys)
   const checks = createChecks(components)
@@ -32,6 +33,7 @@ export function createHook(components: HookComponents) {
   const costs = createCosts(components, isSkipped)
   const decision = createDecision(components, keys, checks, limits, costs, records)
   const checkLate = createOnRequest({ ...decision, costs: costs.late })
+  const foreignLimits = new ForeignLimits()
   const { routes, ...routeLimits } = createRouteLimits(components, keys, checks, records)
 
   /** Validates a route's config when it is declared, and registers the route. */
@@ -44,6 +46,7 @@ export function createHook(components: HookComponents) {
     costs.noteRoute(route)
     counters.addRoute(route)
     routes.noteRoute(route)
+    foreignLimits.noteRoute(this, route)
   }
 
   return {
@@ -80,6 +83,7 @@ export function createHook(components: HookComponents) {
     codeLimits: () => listCodeLimits(settings.middleware, routes.listLimits()),
     routeLimit: (options: RouteLimitOptions) => routeLimits.create(options, 'limit', false),
     noteRoute,
+    warnOfForeignLimits: () => foreignLimits.warn(app.log),
     postponed: records.postponed,
     /** Returns the limits and costs that routes have so far. */
     routeSettings: () => ({ costs: costs.count, haveLimits: routeLimits.haveLimits() }),

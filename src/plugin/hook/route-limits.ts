@@ -1,5 +1,5 @@
 /** The limits of single routes, which code creates. */
-import { countsByUser } from '../../clients/client-kind.js'
+import { countsByUser, partName, partsFor } from '../../clients/client-kind.js'
 import { routeName } from '../../http/code-counters.js'
 import { DeclaredRoutes } from '../../http/routes/declared-routes.js'
 import {
@@ -43,7 +43,12 @@ export function createRouteLimits(
       }
       if (typeof key === 'object') warnings.noteKind(key)
       const limit = createRouteLimit(
-        { ...resolved, setting, isShared },
+        {
+          ...resolved,
+          setting,
+          isShared,
+          keyName: typeof key === 'object' ? partsFor(key).map(partName).join('+') : undefined,
+        },
         {
           ...checks,
           enabled: settings.enabled,
