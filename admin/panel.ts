@@ -2,7 +2,7 @@ import { AdminJS, ComponentLoader } from 'adminjs'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { readRouterOptions } from '../src/http/request-path.js'
 import { internalsFor } from '../src/plugin/internals.js'
-import { registerPages } from '../src/staff/shell/pages.js'
+import { readPages } from '../src/staff/shell/pages.js'
 import { addGuard, createStaffGuard } from '../src/staff/shell/staff-guard.js'
 import { staffRoute } from '../src/staff/shell/staff-routes.js'
 import { registerSignInRoutes } from '../src/staff/sign-in/sign-in-routes.js'
@@ -30,7 +30,7 @@ export async function registerPanel(app: FastifyInstance, rootPath: string, opti
   }
   const resources = createResources(app)
   const navigation = createPanelNavigation(internals, mount, staff !== undefined)
-  const pages = await registerPages(app, { navigation })
+  const pages = await readPages({ navigation })
   const answerWithError = createErrorHandler(internals, pages, mount, staff !== undefined)
   app.setErrorHandler(answerWithError)
   app.addHook('onRequest', setSecurityHeaders)

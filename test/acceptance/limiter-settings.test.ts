@@ -261,8 +261,7 @@ test('a store without settle or resetAll says so where they are needed', async (
 const HEAVY = [
   'fastify',
   'fastify-plugin',
-  'handlebars',
-  '@fastify/view',
+  '../../generated/handlebars.js',
   'nodemailer',
   'adminjs',
   '@prisma/client',

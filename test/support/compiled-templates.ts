@@ -2,7 +2,7 @@
  * Compiles every template once in a process. Each app compiles the templates of its pages, which takes longer than all
  * else that most tests of pages do.
  */
-import Handlebars from 'handlebars'
+import { Handlebars } from '../../src/generated/handlebars.js'
 
 const { create, precompile } = Handlebars
 const templates = new Map<string, TemplateSpecification>()

@@ -126,7 +126,7 @@ function readOnce(name: string): () => Promise<Template> {
 }
 
 async function readTemplate(name: string): Promise<Template> {
-  const { default: Handlebars } = await import('handlebars')
+  const { Handlebars } = await import('../../generated/handlebars.js')
   // A separate instance, so that the helpers of a host do not affect the mails.
   const handlebars = Handlebars.create()
   const read = (format: string) => readFile(packagePath('templates', `${name}.${format}.hbs`), 'utf8')

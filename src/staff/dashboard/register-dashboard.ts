@@ -4,7 +4,7 @@ import { forbidStoring } from '../../http/discarded-headers.js'
 import { type Internals, nearestMount } from '../../plugin/internals.js'
 import { createErrorHandler } from '../shell/error-page.js'
 import { type Navigation, NO_NAVIGATION, navigationLinks } from '../shell/navigation.js'
-import { type Pages, registerPages } from '../shell/pages.js'
+import { type Pages, readPages } from '../shell/pages.js'
 import type { StaffRole } from '../shell/roles.js'
 import { addGuard, createStaffGuard, type StaffOptions, staffCheck } from '../shell/staff-guard.js'
 import { isPageRoute, presentPage } from '../shell/staff-routes.js'
@@ -27,7 +27,7 @@ export async function registerDashboard(
   const prefix = '/dashboard'
   const mount = `${app.prefix}${prefix}/`
   const navigation = navigationAt(internals, mount, staff !== undefined)
-  const pages = await registerPages(app, { folder: templates, navigation })
+  const pages = await readPages({ folder: templates, navigation })
   app.setErrorHandler(createErrorHandler(internals, pages, staff === undefined ? undefined : mount))
   app.addHook('onRequest', securityHeaders(pages))
 

@@ -1,10 +1,9 @@
 import { createHash } from 'node:crypto'
 import { existsSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
-import { join, relative, resolve } from 'node:path'
-import fastifyView from '@fastify/view'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import Handlebars from 'handlebars'
+import { join, resolve } from 'node:path'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Handlebars } from '../../generated/handlebars.js'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { packagePath } from '../../ground/package-root.js'
 import { type Navigation, NO_NAVIGATION } from './navigation.js'
@@ -70,7 +69,7 @@ const PAGE_NAMES = [
 export type PageName = (typeof PAGE_NAMES)[number]
 
 /** The HTML of pages with the same content, by what else they show. */
-export type SharedHtml = Map<string, Promise<Buffer>>
+export type SharedHtml = Map<string, Buffer>
 
 export interface Pages {
   send(reply: FastifyReply, page: PageName, context: object): Promise<FastifyReply>
@@ -102,11 +101,6 @@ export interface Pages {
 /** The most accounts that share pages; more render a page each: a page has some hundred kilobytes. */
 const MAX_SHARED = 20
 
-// A name of its own, since the host may have registered @fastify/view as well.
-const DECORATOR = 'rateLimitView'
-
-type RenderPage = (template: string, context: object) => Promise<string>
-
 export interface PagesOptions {
   /** A folder whose files replace those of the package, each by its name. */
   readonly folder?: string | undefined
@@ -114,33 +108,25 @@ export interface PagesOptions {
   readonly navigation: (request: FastifyRequest, role: StaffRole) => Navigation
 }
 
-/** Registers the templates in the scope of `app`. */
-export async function registerPages(app: FastifyInstance, { folder, navigation }: PagesOptions): Promise<Pages> {
-  const ownTemplates = packagePath('templates')
-  const file = templateFinder(ownTemplates, folder)
-  const read = (name: string) => readFile(join(ownTemplates, file(name)), 'utf8')
+/** Reads the templates. Each is compiled by its first use. */
+export async function readPages({ folder, navigation }: PagesOptions): Promise<Pages> {
+  const file = templateFinder(folder)
+  const read = (name: string) => readFile(file(name), 'utf8')
   const [shell, style, script] = await Promise.all([read('shell.css'), read('style.css'), read('live.js')])
   const css = `${shell}\n${style}`
   // An instance of its own: partials must not reach the host's Handlebars, nor its helpers the pages.
   const engine = Handlebars.create()
   engine.registerHelper('moments', markMoments)
-  const renderNavigation = engine.compile(await read('navigation.hbs'))
-  await app.register(fastifyView, {
-    engine: { handlebars: engine },
-    root: ownTemplates,
-    layout: file('layout.hbs'),
-    propertyName: DECORATOR,
-    // Compiled once, whatever NODE_ENV is: compiling takes longer than reading the report.
-    production: true,
-    options: {
-      partials: Object.fromEntries(PARTIALS.map((name) => [name, file(`${name}.hbs`)])),
-    },
-    defaultContext: { style_element: `<style>${css}</style>` },
-  })
-  // Fastify's `getDecorator` came with 5.3.
-  const render: RenderPage = Reflect.get(app, DECORATOR)
-  const templates = new Map(PAGE_NAMES.map((name) => [name, file(`${name}.hbs`)]))
-  const templateFor = (page: PageName) => templates.get(page) ?? `${page}.hbs`
+  const compile = async (name: string) => engine.compile(await read(`${name}.hbs`))
+  const [layout, renderNavigation] = await Promise.all([compile('layout'), compile('navigation')])
+  await Promise.all(PARTIALS.map(async (name) => engine.registerPartial(name, await compile(name))))
+  const templates = new Map(await Promise.all(PAGE_NAMES.map(async (name) => [name, await compile(name)] as const)))
+  const shared = { style_element: `<style>${css}</style>` }
+
+  function render(page: PageName, context: object): string {
+    const shown = { ...shared, ...context }
+    return layout({ ...shown, body: templates.get(page)?.(shown) })
+  }
 
   /** Returns the navigation for staff; strangers see no links. */
   function navigationOf(request: FastifyRequest): Navigation {
@@ -155,17 +141,16 @@ export async function registerPages(app: FastifyInstance, { folder, navigation }
     showOffenders: replaced.some((template) => template.includes('top_offenders')),
     contentSecurityPolicy: contentSecurityPolicy(css),
     async send(reply, page, context) {
-      return sendHtml(reply, await render(templateFor(page), { ...context, navigation: navigationOf(reply.request) }))
+      return sendHtml(reply, render(page, { ...context, navigation: navigationOf(reply.request) }))
     },
     async sendShared(reply, page, shared, name, createContext) {
       const navigation = navigationOf(reply.request)
       const key = JSON.stringify([name, navigation])
       const existing = shared.get(key)
-      const rendered = () => render(templateFor(page), { ...createContext(), navigation })
       // The page is encoded once for all.
-      const html = existing ?? rendered().then((text) => Buffer.from(text))
+      const html = existing ?? Buffer.from(render(page, { ...createContext(), navigation }))
       if (existing === undefined && shared.size < MAX_SHARED) shared.set(key, html)
-      return sendHtml(reply, await html)
+      return sendHtml(reply, html)
     },
     navigationFor: (request) => renderNavigation(navigationOf(request)),
   }
@@ -175,9 +160,10 @@ function sendHtml(reply: FastifyReply, html: string | Buffer): FastifyReply {
   return reply.type('text/html; charset=utf-8').send(html)
 }
 
-/** Creates a function that returns paths relative to the package's templates, as the view plugin takes them. */
-function templateFinder(ownTemplates: string, folder: string | undefined): (name: string) => string {
-  if (folder === undefined) return (name) => name
+/** Creates a function that returns the path of a template: in the folder of the host where that has it. */
+function templateFinder(folder: string | undefined): (name: string) => string {
+  const own = (name: string) => packagePath('templates', name)
+  if (folder === undefined) return own
   const replacements = resolve(folder)
   if (!statSync(replacements, { throwIfNoEntry: false })?.isDirectory()) {
     throw new InvalidSettingError(
@@ -186,7 +172,7 @@ function templateFinder(ownTemplates: string, folder: string | undefined): (name
   }
   return (name) => {
     const replacement = join(replacements, name)
-    return existsSync(replacement) ? relative(ownTemplates, replacement) : name
+    return existsSync(replacement) ? replacement : own(name)
   }
 }
 

@@ -1,4 +1,4 @@
-import Handlebars from 'handlebars'
+import { Handlebars } from '../../../generated/handlebars.js'
 import type { FieldErrors } from '../../../ground/errors.js'
 import type { Description, Entry, FieldTable, Values } from '../../../rules/description.js'
 import type { Difference } from '../../../rules/exchange/difference.js'
