@@ -47,8 +47,8 @@ export function runScript(name: string, args: readonly string[], options: Script
 }
 
 /** Runs the source of a module in a process of its own. */
-export function runModule(source: string): Promise<ScriptRun> {
-  return ending(startNode(['--input-type=module', '--eval', source], {}))
+export function runModule(source: string, options: ScriptOptions = {}): Promise<ScriptRun> {
+  return ending(startNode(['--input-type=module', '--eval', source], options))
 }
 
 async function ending(child: ReturnType<typeof startNode>): Promise<ScriptRun> {
