@@ -60,6 +60,8 @@ export function isMisspelt(word: string): number | false {
 export function boostPage(id: string): number {
   // The front page has the titles of all others.
   if (id.startsWith('/#') || id === '/') return 0
+  // Where one client is blocked, which most searches are about.
+  if (id.startsWith('/guides/overrides')) return 4
   if (/^\/(?:decisions|reference\/types)\/|^\/guides\/coming-from|^\/reference\/(?:tables|glossary)/.test(id))
     return 0.3
   return /^\/(?:guides|start|reference\/settings)/.test(id) ? 1.5 : 1

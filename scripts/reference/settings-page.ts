@@ -23,6 +23,8 @@ interface Section {
   readonly docs: ReadonlyMap<string, string>
   /** Whether the settings are options of the plugin, which the environment may have. */
   readonly hasVariables?: boolean
+  /** The settings that come first, most needed ones first; the others follow in the order of their table. */
+  readonly first?: readonly string[]
 }
 
 const COUNTING_DOCS = [
@@ -30,13 +32,55 @@ const COUNTING_DOCS = [
   ...readDocstrings('src/clients/privacy-settings.ts', 'PrivacySettingOptions'),
 ]
 
+const OPTION_DOCS = new Map([...COUNTING_DOCS, ...readDocstrings('src/plugin/settings/options.ts', 'RateLimitOptions')])
+
+/** The options of the plugin that most apps set, most needed ones first. */
+const COMMON_OPTIONS: readonly string[] = [
+  'middleware',
+  'useDynamicRules',
+  'logEvents',
+  'database',
+  'redis',
+  'user',
+  'skip',
+  'onRefused',
+  'headers',
+  'hashSecret',
+  'schedule',
+  'metrics',
+]
+
+const isCommon = ([name]: readonly [string, AnySetting]) => COMMON_OPTIONS.includes(name)
+
 const SECTIONS: readonly Section[] = [
   {
-    title: 'Options of the plugin',
+    title: 'Options that most apps set',
     about: 'Options of `rateLimitPlugin`.',
-    settings: OWN_SETTINGS,
+    settings: Object.fromEntries(Object.entries<AnySetting>(OWN_SETTINGS).filter(isCommon)),
     hasVariables: true,
-    docs: new Map([...COUNTING_DOCS, ...readDocstrings('src/plugin/settings/options.ts', 'RateLimitOptions')]),
+    first: COMMON_OPTIONS,
+    docs: OPTION_DOCS,
+  },
+  {
+    title: '`middleware`',
+    about:
+      'The limit of requests that no rule matches. `RATELIMIT_MIDDLEWARE` is JSON with the names in capitals: `{"DEFAULT_RATE": "100/m", "RATE_LIMITS": {"/auth/": "5/m"}}`.',
+    settings: MIDDLEWARE,
+    first: ['defaultRate', 'key', 'rateLimits', 'backend', 'skipPaths'],
+    docs: readDocstrings('src/plugin/settings/options.ts', 'MiddlewareOptions'),
+  },
+  {
+    title: 'Limits of routes',
+    about: 'Options of `app.smartRateLimit.limit()` and of `config: { smartRateLimit: … }`. `rate` is required.',
+    settings: ROUTE_LIMIT,
+    docs: readDocstrings('src/http/routes/route-limit.ts', 'RouteLimitOptions'),
+  },
+  {
+    title: 'Further options',
+    about: 'Options of `rateLimitPlugin`, too.',
+    settings: Object.fromEntries(Object.entries<AnySetting>(OWN_SETTINGS).filter((setting) => !isCommon(setting))),
+    hasVariables: true,
+    docs: OPTION_DOCS,
   },
   {
     title: 'Alerts',
@@ -44,13 +88,6 @@ const SECTIONS: readonly Section[] = [
     settings: ALERT_SETTINGS,
     hasVariables: true,
     docs: readDocstrings('src/operations/alerts/alert-settings.ts', 'AlertSettingOptions'),
-  },
-  {
-    title: '`middleware`',
-    about:
-      'The limit of requests that no rule matches. `RATELIMIT_MIDDLEWARE` is JSON with the names in capitals: `{"DEFAULT_RATE": "100/m", "RATE_LIMITS": {"/auth/": "5/m"}}`.',
-    settings: MIDDLEWARE,
-    docs: readDocstrings('src/plugin/settings/options.ts', 'MiddlewareOptions'),
   },
   {
     title: '`schedule`',
@@ -63,12 +100,6 @@ const SECTIONS: readonly Section[] = [
     about: 'The targets of the [metrics](./metrics.md), at least one.',
     settings: TARGETS,
     docs: readDocstrings('src/operations/metrics/targets.ts', 'MetricsOptions'),
-  },
-  {
-    title: 'Limits of routes',
-    about: 'Options of `app.smartRateLimit.limit()` and of `config: { smartRateLimit: … }`. `rate` is required.',
-    settings: ROUTE_LIMIT,
-    docs: readDocstrings('src/http/routes/route-limit.ts', 'RouteLimitOptions'),
   },
   {
     title: 'Options of `createLimiter`',
@@ -92,32 +123,34 @@ function shownDefault(setting: AnySetting): string {
   return setting.default === CONSOLE ? 'the console' : code(JSON.stringify(setting.default))
 }
 
-function toCode(variable: string | undefined): string {
-  return variable === undefined ? '' : code(variable)
-}
-
 function toMeaning(name: string, docs: ReadonlyMap<string, string>): string {
   const meaning = docs.get(name)
   if (!meaning) throw new Error(`The setting ${name} has no docstring`)
   return meaning
 }
 
-function describe({ title, about, settings, docs, hasVariables = false }: Section): string[] {
-  const rows = Object.entries(settings).map(([name, setting]) => [
-    code(name),
-    ...(hasVariables ? [toCode(findVariable(name))] : []),
-    shownDefault(setting),
-    prose(setting.allowed),
-    `${prose(toMeaning(name, docs))}${setting.isSecret ? ' No message shows its value.' : ''}`,
-  ])
-  const head = ['Option', ...(hasVariables ? ['Environment'] : []), 'Default', 'Values', 'Meaning']
-  return [`## ${title}`, about, table(head, rows)]
+/** Returns the meaning, what messages do, and the variable of a setting. */
+function describeMeaning(name: string, { isSecret }: AnySetting, { docs, hasVariables = false }: Section): string {
+  const variable = hasVariables ? findVariable(name) : undefined
+  const meaning = `${prose(toMeaning(name, docs))}${isSecret ? ' No message shows its value.' : ''}`
+  return variable === undefined ? meaning : `${meaning}<br>${code(variable)}`
 }
 
-/** Describes every setting: its name, variable, default and values from the tables, its meaning from the types. */
+function describe(section: Section): string[] {
+  const { title, about, settings, first = [] } = section
+  const names = [...new Set([...first, ...Object.keys(settings)])]
+  const rows = names.map((name) => {
+    const setting = settings[name]
+    if (setting === undefined) throw new Error(`${title} has no setting ${name}`)
+    return [code(name), describeMeaning(name, setting, section), prose(setting.allowed), shownDefault(setting)]
+  })
+  return [`## ${title}`, about, table(['Option', 'Meaning', 'Values', 'Default'], rows)]
+}
+
+/** Describes every setting: its name, variable, values and default from the tables, its meaning from the types. */
 export function settingsPage(): string {
   return page('Settings', 'the tables of settings', [
-    'Where an option is absent its environment variable is used, then the default. An empty variable counts as absent. A wrong or unknown value is an error when the plugin is registered: the message names the setting, its value and the allowed values.',
+    'Below the meaning of an option is its environment variable, if it has one. Where an option is absent its variable is used, then the default. An empty variable counts as absent. A wrong or unknown value is an error when the plugin is registered: the message names the setting, its value and the allowed values.',
     ...SECTIONS.flatMap(describe),
   ])
 }

@@ -23,9 +23,9 @@ export interface RouteLimitOptions {
   readonly rate: string | RateFunction
   /** The kind of clients that are counted, as `middleware.key`: `ip` unless given. */
   readonly key?: string | KeyFunction | undefined
-  /** `fixed_window` unless given. */
+  /** The algorithm that counts requests: `fixed_window` unless given. */
   readonly algorithm?: Algorithm | undefined
-  /** `requests` unless given, or the statuses of the responses that count: `401,403`, `4xx,5xx`. */
+  /** What counts: `requests` unless given, or the responses with some statuses: `401,403`, `4xx,5xx`. */
   readonly counts?: string | undefined
   /** What the rate counts: `requests` unless given, or what the app charges later, such as `tokens`. */
   readonly unit?: string | undefined
@@ -35,11 +35,12 @@ export interface RouteLimitOptions {
    */
   readonly reserve?: Reserve | undefined
   /**
-   * One to three whole percentages, 1 to 100, rising, such as `80,100`; none unless given. When a client has first used so
-   * much of a window, `onNotice` is called, and one message goes through the channels of alerts.
+   * The percentages of a window at which a client is near its limit: one to three whole ones, 1 to 100, rising, such as
+   * `80,100`; none unless given. When a client has first used so much, `onNotice` is called, and one message goes through the
+   * channels of alerts.
    */
   readonly noticeAt?: string | undefined
-  /** `false` counts without refusing; `true` unless given. */
+  /** Whether requests above the limit are refused; `false` only counts them. `true` unless given. */
   readonly block?: boolean | undefined
   /** The part of the limit that a request uses, or a function of the request that returns it; 1 unless given. */
   readonly cost?: Cost | undefined

@@ -33,7 +33,7 @@ export interface ClientLimitOptions {
   readonly name: string
   /** A rate such as `100/m`. */
   readonly rate: string
-  /** `fixed_window` unless given. */
+  /** The algorithm that counts requests: `fixed_window` unless given. */
   readonly algorithm?: Algorithm | undefined
   /** The part of the limit that a check uses unless it says so itself: an integer, 1 to 2147483647; 1 unless given. */
   readonly cost?: number | undefined

@@ -4,15 +4,18 @@ import type { StoreErrorAction } from '../fallback.js'
 
 /** The options that say where and how is counted: of the plugin, and of `createLimiter`. */
 export interface CountingOptions {
-  /** `false` turns it off: nothing is checked, counted or logged. */
+  /** Whether limits apply: with `false` nothing is checked, counted or logged. */
   enabled?: boolean | undefined
   /** The answer while the store fails: `local` (count in process memory), `allow`, or `deny` (503). */
   onStoreError?: StoreErrorAction | undefined
-  /** `file:./ratelimit.db`, `postgresql://…`, or a client made by `createRateLimitClient`, which stays open. */
+  /**
+   * The database of the counters: `file:./ratelimit.db`, `postgresql://…`, or a client made by `createRateLimitClient`,
+   * which stays open.
+   */
   database?: string | object | undefined
   /**
-   * `redis://…` or `rediss://…` (several with commas between, or one with `?cluster=true`, for a cluster), or a client
-   * or cluster of ioredis, which stays open.
+   * The Redis of the counters: `redis://…` or `rediss://…` (several with commas between, or one with `?cluster=true`, for
+   * a cluster), or a client or cluster of ioredis, which stays open.
    */
   redis?: string | RedisClient | undefined
   /** The PostgreSQL schema of the tables; `fastify_smart_ratelimit` by default. */

@@ -49,8 +49,8 @@ export interface RateLimiterOptions extends CountingOptions, PrivacySettingOptio
   /** A store of the host's own, which stays open. */
   store?: Store | undefined
   /**
-   * `100ms` to `2s`: how long a process may use a share of a busy client's limit without asking the store; off by
-   * default. For limits of requests with one fixed window, no calendar month; all others ask the store.
+   * The time for which a process may use a share of a busy client's limit without asking the store: `100ms` to `2s`; off
+   * by default. For limits of requests with one fixed window, no calendar month; all others ask the store.
    */
   lease?: string | undefined
   /** Whether clients identified by a header or a cookie are counted by an HMAC of it, as by apps with this option. */

@@ -32,7 +32,7 @@ export interface MiddlewareOptions {
    * counter that all share), or a function; the IP as a fallback.
    */
   key?: string | KeyFunction | undefined
-  /** `requests` (the default), or the statuses of the responses that count: `401,403`, `4xx,5xx`. */
+  /** What counts: `requests` (the default), or the responses with some statuses: `401,403`, `4xx,5xx`. */
   counts?: string | undefined
   /** What the rates count: `requests` (the default), or what the app charges later, such as `tokens`. */
   unit?: string | undefined
@@ -42,20 +42,21 @@ export interface MiddlewareOptions {
    */
   reserve?: Reserve | undefined
   /**
-   * One to three whole percentages, 1 to 100, rising, such as `80,100`; none by default. When a client has first used so
-   * much of a window, `onNotice` is called, and one message goes through the channels of alerts.
+   * The percentages of a window at which a client is near its limit: one to three whole ones, 1 to 100, rising, such as
+   * `80,100`; none by default. When a client has first used so much, `onNotice` is called, and one message goes through the
+   * channels of alerts.
    */
   noticeAt?: string | undefined
-  /** `false` counts without refusing; `true` by default. */
+  /** Whether requests above the limit are refused; `false` only counts them. `true` by default. */
   block?: boolean | undefined
   /**
-   * A rate such as `600/m`, off by default: what an address may request in all, whatever else its requests are counted
-   * by. It refuses also where `block` is `false`.
+   * What an address may request in all, whatever else its requests are counted by: a rate such as `600/m`; off by
+   * default. It refuses also where `block` is `false`.
    */
   ceiling?: string | undefined
   /**
-   * `100ms` to `2s`: how long a process may use a share of a busy client's limit without asking the store; off by
-   * default. For limits of one fixed window, no calendar month; all others ask the store.
+   * The time for which a process may use a share of a busy client's limit without asking the store: `100ms` to `2s`; off
+   * by default. For limits of one fixed window, no calendar month; all others ask the store.
    */
   lease?: string | undefined
   /** Path prefixes that are not limited, as in `rateLimits`. */
@@ -80,16 +81,19 @@ export interface RateLimitOptions extends AlertSettingOptions, CountingOptions, 
   ruleCacheTimeout?: number | undefined
   /** The limit of requests that no rule matches. */
   middleware?: MiddlewareOptions | undefined
-  /** `file:./ratelimit.db` (the default), `postgresql://…`, or a client made by `createRateLimitClient`. */
+  /**
+   * The database of rules, overrides, events and counters: `file:./ratelimit.db` (the default), `postgresql://…`, or a
+   * client made by `createRateLimitClient`.
+   */
   database?: string | RateLimitClient | undefined
   /**
-   * `{ database: 'postgresql://…' }`: the database of the event log and of usage, beside that of rules and counters, for
-   * much traffic. By default it is the same. Events that are in the other one stay there.
+   * The database of the event log and of usage, beside that of rules and counters, for much traffic:
+   * `{ database: 'postgresql://…' }`. By default it is the same. Events that are in the other one stay there.
    */
   events?: EventsOptions | undefined
   /**
-   * `redis://…` or `rediss://…` (several with commas between, or one with `?cluster=true`, for a cluster), or a client
-   * or cluster of ioredis, which stays open when the app closes. `middleware.backend: 'redis'` needs it.
+   * The Redis of the counters: `redis://…` or `rediss://…` (several with commas between, or one with `?cluster=true`, for
+   * a cluster), or a client or cluster of ioredis, which stays open when the app closes. `middleware.backend: 'redis'` needs it.
    */
   redis?: string | RedisClient | undefined
   /** Whether clients identified by a header are logged and counted by an HMAC of it, for headers that are secrets. */
@@ -111,9 +115,12 @@ export interface RateLimitOptions extends AlertSettingOptions, CountingOptions, 
    * `(client, { policy, unit, rate, window, count }, share) => …`. It is not waited for; a failure is logged once.
    */
   onNotice?: NoticeFunction | undefined
-  /** `preHandler` is for hosts whose users are known only then: earlier 400s and 401s escape the limit. */
+  /**
+   * The hook that checks requests: `onRequest` by default. `preHandler` is for hosts whose users are known only then:
+   * earlier 400s and 401s escape the limit.
+   */
   hook?: 'onRequest' | 'preHandler' | undefined
-  /** `legacy` (the default): X-RateLimit headers; `draft`: RateLimit and RateLimit-Policy; `both`, or `none`. */
+  /** The headers of answers: X-RateLimit (`legacy`, the default), RateLimit and RateLimit-Policy (`draft`), `both` or `none`. */
   headers?: HeaderVariant | undefined
   /**
    * The most events, and sums of usage, buffered while the database is busy or away; further ones go to the spool, or are dropped and
