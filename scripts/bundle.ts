@@ -3,7 +3,7 @@
  * servers use (Prisma, the pages, alerts, commands) stays in files of its own, which are loaded on their first use.
  */
 import { readdir, readFile, rm, writeFile } from 'node:fs/promises'
-import { dirname, isAbsolute, join, relative } from 'node:path'
+import { dirname, isAbsolute, join, relative, sep } from 'node:path'
 import { promisify } from 'node:util'
 import { brotliCompress, brotliDecompress } from 'node:zlib'
 import { transform } from 'esbuild'
@@ -41,7 +41,7 @@ const keepBundled: Plugin = {
   name: 'keep-bundled',
   resolveId(source, importer = '') {
     const path = join(dirname(importer), source)
-    return isBundled(path) ? { id: `#dist/${relative(DIST, path)}`, external: true } : null
+    return isBundled(path) ? { id: `#dist/${relative(DIST, path).replaceAll(sep, '/')}`, external: true } : null
   },
 }
 /** Comments are for readers of the source. The syntax is that of the oldest Node.js, in its short forms; names stay. */

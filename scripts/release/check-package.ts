@@ -1,9 +1,11 @@
 /**
- * Checks a packed package: its exports and types, its size, and that npm would publish it as it is.
+ * Checks a packed package: its exports and types, its size, and that npm would publish it as it is. With RELEASE=true it
+ * also checks what npm would only refuse at the very end: that package.json says where the package comes from.
  *
  *     npm run check:package -- fastify-smart-ratelimit-0.1.0.tgz
  */
 import { execFileSync, spawnSync } from 'node:child_process'
+import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 
@@ -23,6 +25,20 @@ function run(command: string, args: readonly string[]): void {
 run('publint', ['--strict', tarball])
 // CommonJS loads the package by require(esm), and Node.js has known "exports" for longer than this package exists.
 run('attw', ['--profile', 'esm-only', '--format', 'ascii', tarball])
+
+const ORIGIN = ['repository', 'bugs', 'homepage', 'author'] as const
+const manifest: Partial<Record<string, unknown>> = JSON.parse(readFileSync(join(PACKAGE_ROOT, 'package.json'), 'utf8'))
+const unknown = ORIGIN.filter((field) => manifest[field] === undefined)
+const { RELEASE, GITHUB_REPOSITORY = '' } = process.env
+if (unknown.length > 0) {
+  const complaint = `package.json has no ${unknown.join(', ')}: fill in what "Releases" of CONTRIBUTING.md says`
+  if (RELEASE === 'true') throw new Error(complaint)
+  console.log(`Cannot be published yet: ${complaint}`)
+} else if (!JSON.stringify(manifest.repository).includes(GITHUB_REPOSITORY)) {
+  throw new Error(
+    `"repository" of package.json is not ${GITHUB_REPOSITORY}, where this runs: npm refuses to publish that`,
+  )
+}
 
 const { stdout, stderr, status } = spawnSync('npm', ['publish', '--dry-run', '--json', tarball], { encoding: 'utf8' })
 const complaints = stderr
