@@ -104,6 +104,16 @@ test('no paragraph, list item or table cell of any page has more than 120 words'
   assert.deepEqual(tooLong, [])
 })
 
+test('every guide begins with what one sees or types: a sample, picture, table or list, behind at most 60 words', () => {
+  const guides = PAGES.filter((page) => /^docs.(?:guides|start|operations)./.test(page))
+  const introduction = (page: string) =>
+    readFileSync(join(PACKAGE_ROOT, page), 'utf8').split(/^ *(?:```|\||!\[|[-*] |\d+\. )/m, 1)[0] ?? ''
+  assert.deepEqual(
+    guides.filter((page) => introduction(page).split(/\s+/).length > 60),
+    [],
+  )
+})
+
 test('no page but the one of the panel leads into the panel', () => {
   const pages = PAGES.filter((page) => page !== join('docs', 'guides', 'panel.md'))
   assert.deepEqual(
