@@ -20,6 +20,8 @@ export interface RowKind {
   insertSql(dialect: Dialect, condition?: string): string
   /** Returns values that were kept elsewhere as a row; undefined for other ones, which the table may refuse. */
   toRow(values: unknown): readonly unknown[] | undefined
+  /** Returns how many records a row stands for. */
+  countIn(row: string): number
 }
 
 /** A table to which a batch can be written again when it is unknown whether it was written. */

@@ -7,8 +7,8 @@ export interface BatchWriterOptions {
   /** The most events that one statement writes. */
   readonly batchSize: number
   readonly state: EventLogState
-  /** Takes the number of rows that need no more writing: the table has taken or refused them. */
-  readonly settled: (count: number) => void
+  /** Takes the rows that need no more writing: the table has taken or refused them. */
+  readonly settled: (rows: readonly string[]) => void
   /** Notes that a write failed, and will be tried again. */
   readonly failed: () => void
 }
@@ -59,7 +59,7 @@ export class BatchWriter {
       const count = await table.write(batch, urgent)
       this.#pauseMs = FIRST_PAUSE_MS
       this.#size = Math.min(this.#size * 2, this.#options.batchSize)
-      settled(count)
+      settled(batch.rows.slice(0, count))
       return count
     } catch (error) {
       if (this.#isStopped) return 0
@@ -77,8 +77,8 @@ export class BatchWriter {
       // The other rows of the batch are not lost with the one that is refused.
       this.#size = Math.ceil(batch.rows.length / 2)
       if (batch.rows.length > 1) return 0
-      state.lose(1, error)
-      settled(1)
+      state.lose(state.countIn(batch.rows), error)
+      settled(batch.rows)
       return 1
     }
   }

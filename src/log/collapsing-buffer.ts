@@ -9,6 +9,7 @@ import {
   valuesOfAlike,
 } from './event.js'
 import type { RecordBuffer } from './record-log.js'
+import { MAX_ROWS } from './row-buffer.js'
 
 /** How events are kept: a row for each, or one row for all that are alike. Would-be refusals and denials are refusals. */
 export interface EventDetail {
@@ -30,9 +31,13 @@ type Alike = Pick<
 
 interface Row extends Alike, AlikeEvents {
   readonly minute: number
+  /** The text that finds it; undefined for a row of one event. */
+  readonly text: string | undefined
+  /** Whether it was taken, and stands for no further event. */
+  isTaken: boolean
   /** The JSON of the first event's values, cut to the table's lengths. */
   readonly first: string
-  /** A row that the same text finds. */
+  /** An earlier row that the same text finds. */
   next: Row | undefined
 }
 
@@ -44,7 +49,9 @@ export class CollapsingBuffer implements RecordBuffer<RateLimitEvent> {
   readonly #detail: EventDetail
   readonly #found = new Map<string, Row>()
   #rows: Row[] = []
-  #firstMs: number | undefined
+  #count = 0
+  /** The rows that were taken last, which may be under way. */
+  #taken: readonly Row[] = []
 
   constructor(detail: EventDetail) {
     this.#detail = detail
@@ -54,8 +61,14 @@ export class CollapsingBuffer implements RecordBuffer<RateLimitEvent> {
     return this.#rows.length
   }
 
+  get count(): number {
+    return this.#count
+  }
+
   get firstMs(): number | undefined {
-    return this.#firstMs
+    const [row] = this.#rows
+    // The values begin with the time.
+    return row && Number.parseInt(row.first.slice(1), 10)
   }
 
   has(recorded: RateLimitEvent): boolean {
@@ -65,17 +78,18 @@ export class CollapsingBuffer implements RecordBuffer<RateLimitEvent> {
 
   push(recorded: RateLimitEvent): void {
     const event = bounded(recorded)
-    this.#firstMs ??= event.timestampMs
+    this.#count++
     if (!this.#isCollapsed(event)) {
-      this.#rows.push(newRow(event, undefined))
+      this.#rows.push(newRow(event))
       return
     }
     const text = textFor(event)
     const found = this.#found.get(text)
     const row = findAlike(found, event)
-    if (row === undefined) {
-      const added = newRow(event, found)
-      this.#found.set(detached(text), added)
+    if (row === undefined || row.isTaken) {
+      const kept = detached(text)
+      const added = newRow(event, kept, found)
+      this.#found.set(kept, added)
       this.#rows.push(added)
       return
     }
@@ -88,15 +102,29 @@ export class CollapsingBuffer implements RecordBuffer<RateLimitEvent> {
   }
 
   take() {
-    const firstMs = this.#firstMs
+    const { firstMs } = this
+    this.#forgetTaken()
     if (firstMs === undefined) return undefined
-    const rows = this.#rows.map((row) =>
-      row.weight === 1 ? row.first : JSON.stringify(valuesOfAlike(JSON.parse(row.first), row)),
-    )
-    this.#rows = []
-    this.#found.clear()
-    this.#firstMs = undefined
+    this.#taken = this.#rows.splice(0, MAX_ROWS)
+    const rows = this.#taken.map((row) => {
+      row.isTaken = true
+      this.#count -= row.weight
+      return row.weight === 1 ? row.first : JSON.stringify(valuesOfAlike(JSON.parse(row.first), row))
+    })
     return { rows, firstMs }
+  }
+
+  /** Rows that were taken before are settled by now. */
+  #forgetTaken(): void {
+    for (const { text } of this.#taken) {
+      if (text === undefined) continue
+      let row = this.#found.get(text)
+      if (row?.isTaken) this.#found.delete(text)
+      // What follows a row is older.
+      while (row?.next !== undefined && !row.next.isTaken) row = row.next
+      if (row !== undefined) row.next = undefined
+    }
+    this.#taken = []
   }
 
   #isCollapsed({ outcome }: RateLimitEvent): boolean {
@@ -158,7 +186,7 @@ function findAlike(first: Row | undefined, event: RateLimitEvent): Row | undefin
   return undefined
 }
 
-function newRow(event: RateLimitEvent, next: Row | undefined): Row {
+function newRow(event: RateLimitEvent, text?: string, next?: Row): Row {
   const { timestampMs, count, limit, method, outcome, allowed, clientIp, policy, ruleName, rules, client, key } = event
   return {
     method,
@@ -175,6 +203,8 @@ function newRow(event: RateLimitEvent, next: Row | undefined): Row {
     limit,
     weight: 1,
     minute: Math.floor(timestampMs / MINUTE_MS),
+    text,
+    isTaken: false,
     first: JSON.stringify(eventValues(event)),
     next,
   }

@@ -1,6 +1,8 @@
 import { errorMessage } from '../ground/errors.js'
-import type { BatchTable } from './batch-table.js'
+import type { BatchTable, RowKind } from './batch-table.js'
+import { EVENT_ROWS } from './event.js'
 
+/** The figures of a log. An event is one request, also where a row of the table stands for many. */
 export interface EventLogStats {
   /** Events that are in the table. */
   readonly written: number
@@ -25,10 +27,9 @@ export interface EventLogReadings {
 
 const LOG_INTERVAL_MS = 60_000
 
-/** The fate of events, or of other rows, for all parts of a log. */
+/** The fate of events, or of other records, for all parts of a log. */
 export class EventLogState {
-  /** The name of the rows in messages. */
-  readonly what: string
+  readonly #rows: RowKind
   written = 0
   dropped = 0
   /** The events in the files of the spool. */
@@ -39,10 +40,21 @@ export class EventLogState {
   readonly #log: { error(details: object, message: string): void }
   readonly #loggedMs = new Map<string, number>()
 
-  constructor(now: () => number, log: { error(details: object, message: string): void }, what = 'events') {
-    this.what = what
+  /** @param rows of what there is a log; of events unless given */
+  constructor(now: () => number, log: { error(details: object, message: string): void }, rows = EVENT_ROWS) {
+    this.#rows = rows
     this.#now = now
     this.#log = log
+  }
+
+  /** The name of the records in messages. */
+  get what(): string {
+    return this.#rows.what
+  }
+
+  /** Returns how many events some rows stand for. */
+  countIn(rows: readonly string[]): number {
+    return rows.reduce((sum, row) => sum + this.#rows.countIn(row), 0)
   }
 
   stats(buffered: number): EventLogStats {
@@ -62,14 +74,14 @@ export class EventLogState {
       refusesRows: table.refusesRows,
       write: async (batch, urgent) => {
         const count = await table.write(batch, urgent)
-        this.wrote(count)
+        this.wrote(batch.rows.slice(0, count))
         return count
       },
     }
   }
 
-  wrote(count: number): void {
-    this.written += count
+  wrote(rows: readonly string[]): void {
+    this.written += this.countIn(rows)
     this.isFailing = false
   }
 

@@ -23,6 +23,10 @@ class EventBuffer implements RecordBuffer<RateLimitEvent> {
     return this.#rows.firstMs
   }
 
+  get count(): number {
+    return this.#rows.length
+  }
+
   has(): boolean {
     return false
   }

@@ -63,6 +63,10 @@ const COLUMNS = [
 ] as const
 
 const MAX_LIMIT = 2_147_483_647
+/** The most requests that a row stands for. */
+const MAX_WEIGHT = 2_147_483_647
+/** The longest end of a row that is a weight, with the comma and the bracket around it. */
+const MAX_WEIGHT_LENGTH = String(MAX_WEIGHT).length + 2
 
 /** Returns a number that fits a column of whole numbers: a host's own store or clock may return any number. */
 export function storableNumber(value: number, max: number): number {
@@ -128,6 +132,7 @@ export function toEventRow(values: unknown): readonly unknown[] | undefined {
 function isValue([name, type]: (typeof COLUMNS)[number], value: unknown): boolean {
   if (value === null) return NULLABLE.has(name)
   if (type === 'boolean') return typeof value === 'boolean'
+  if (name === 'weight') return Number.isInteger(value) && Number(value) >= 1 && Number(value) <= MAX_WEIGHT
   if (type === 'bigint') return Number.isSafeInteger(value)
   return typeof value === 'string' && storable(value, name === 'rules' ? MAX_RULES_LENGTH : MAX_PATH_LENGTH) === value
 }
@@ -144,4 +149,10 @@ export function insertEventsSql(dialect: Dialect, condition = 'true'): string {
 }
 
 /** The rows of the event log. */
-export const EVENT_ROWS: RowKind = { what: 'events', insertSql: insertEventsSql, toRow: toEventRow }
+export const EVENT_ROWS: RowKind = {
+  what: 'events',
+  insertSql: insertEventsSql,
+  toRow: toEventRow,
+  // The weight is the last value; a row that a crash cut off is one event.
+  countIn: (row) => Number(/,(\d+)\]$/.exec(row.slice(-MAX_WEIGHT_LENGTH))?.[1] ?? 1),
+}

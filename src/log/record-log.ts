@@ -5,10 +5,13 @@ import type { EventLogReadings, EventLogState, EventLogStats } from './event-log
 
 /** The records of a log that wait in memory, as rows of its table. */
 export interface RecordBuffer<Recorded> {
+  /** The number of rows. */
   readonly length: number
+  /** The number of records. */
+  readonly count: number
   /** The time of the first record; undefined where there are none. */
   readonly firstMs: number | undefined
-  /** Returns whether a record needs no room of its own. */
+  /** Returns whether a record needs no further room: it is alike to one that waits, or that was taken last. */
   has(record: Recorded): boolean
   push(record: Recorded): void
   /** Removes the first rows, some thousand at most, and returns them with the time of the first. */
@@ -25,7 +28,10 @@ export interface RecordLogOptions {
   readonly maxGatherMs?: number
   /** Whether rows gather for all of that time, since more of them become one; by default as long as pays. */
   readonly gathersLong?: boolean
-  /** The most rows in memory. Further ones are dropped and counted. */
+  /**
+   * The most rows in memory. Records that need further ones are dropped and counted, but for those that are alike to a
+   * row that is being written: what comes often has a row then, whatever else fills the buffer.
+   */
   readonly bufferSize: number
   readonly now: () => number
   readonly state: EventLogState
@@ -61,8 +67,9 @@ export class RecordLog<Recorded> implements EventLogReadings {
   #turn: Promise<void> | undefined
   /** The number of the last row that was taken from the buffer. */
   #taken = 0
-  /** The taken rows that are not settled, and the time of the first one, before they were sorted. */
+  /** The taken rows that are not settled, their records, and the time of the first one, before they were sorted. */
   #unsettled = 0
+  #unsettledCount = 0
   #takenMs: number | undefined
   /** The time when writing the last rows began, by `performance.now()`, and how long it took. */
   #beganMs = Number.NEGATIVE_INFINITY
@@ -83,8 +90,9 @@ export class RecordLog<Recorded> implements EventLogReadings {
       table,
       batchSize,
       state,
-      settled: (count) => {
-        this.#unsettled -= Math.min(count, this.#unsettled)
+      settled: (rows) => {
+        this.#unsettled -= Math.min(rows.length, this.#unsettled)
+        this.#unsettledCount -= Math.min(state.countIn(rows), this.#unsettledCount)
       },
       failed: () => this.#endFlushes(),
     })
@@ -113,7 +121,7 @@ export class RecordLog<Recorded> implements EventLogReadings {
   }
 
   stats(): EventLogStats {
-    return this.#options.state.stats(this.#inMemory)
+    return this.#options.state.stats(this.#buffer.count + this.#unsettledCount)
   }
 
   lagMs(): number {
@@ -150,10 +158,11 @@ export class RecordLog<Recorded> implements EventLogReadings {
       this.#hurry()
       if (table.close !== undefined) await Promise.race([this.#turn, pauseMs(CLOSE_URGENT_MS)])
       this.#writer.stop()
-      const lost = this.#inMemory
+      const lost = this.#buffer.count + this.#unsettledCount
       const reason = state.lastFailure ?? new Error('the database did not answer before the app was closed')
       if (lost > 0) state.lose(lost, reason)
       this.#unsettled = 0
+      this.#unsettledCount = 0
       while (this.#buffer.take() !== undefined);
       await table.close?.()
     } finally {
@@ -167,7 +176,7 @@ export class RecordLog<Recorded> implements EventLogReadings {
     const { bufferSize, state } = this.#options
     this.#hurry()
     if (!this.#isClosed && this.#inMemory < bufferSize) return true
-    state.lose(1, new Error(this.#isClosed ? 'the app is closed' : `the buffer of ${bufferSize} ${state.what} is full`))
+    state.lose(1, new Error(this.#isClosed ? 'the app is closed' : `the buffer of ${bufferSize} rows is full`))
     return false
   }
 
@@ -202,10 +211,11 @@ export class RecordLog<Recorded> implements EventLogReadings {
   async #writeTaken(): Promise<void> {
     const taken = this.#buffer.take()
     if (taken === undefined) return
-    const { writer, batchSize, maxGatherMs = 0, gathersLong = false, now } = this.#options
+    const { writer, batchSize, maxGatherMs = 0, gathersLong = false, now, state } = this.#options
     const first = this.#taken + 1
     this.#taken += taken.rows.length
     this.#unsettled = taken.rows.length
+    this.#unsettledCount = state.countIn(taken.rows)
     this.#takenMs = taken.firstMs
     let timer: NodeJS.Timeout | undefined
     const urgent = new Promise<void>((resolve) => {

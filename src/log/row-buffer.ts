@@ -1,5 +1,5 @@
 /** The most rows that are taken at once. */
-const MAX_ROWS = 5_000
+export const MAX_ROWS = 5_000
 /** The size of a chunk: some thousand rows of the usual length. */
 const CHUNK_BYTES = 1_048_576
 /** The longest that UTF-8 makes of one unit of UTF-16. */

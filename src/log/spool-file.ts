@@ -22,11 +22,14 @@ const PASSING = /^(?:EMFILE|ENFILE|ENOMEM)$/
 export interface SpoolFile {
   readonly writer: string
   readonly path: string
-  /** The number of its first event. */
+  /** The number of its first row. */
   readonly first: number
-  /** The time of its first event, where this process wrote the file. */
+  /** The time of its first row, where this process wrote the file. */
   readonly firstMs?: number
+  /** The number of its rows. */
   count: number
+  /** The number of events that its rows stand for. */
+  events: number
   /** The bytes of complete rows that are safe on the disk. */
   bytes: number
 }
@@ -65,7 +68,7 @@ export async function appendRows(file: SpoolFile, rows: readonly string[]): Prom
 
 /** @throws where the process can read no file at the moment */
 export async function readRows(file: SpoolFile, kind: RowKind): Promise<SpooledRows> {
-  const { path, writer, first, count, bytes } = file
+  const { path, writer, first, count, events, bytes } = file
   const kept = `${path}${UNREADABLE}`
   const text = await readFile(path, { flag: READ }).catch((error: unknown) => {
     if (PASSING.test(errorCode(error) ?? '')) throw error
@@ -81,7 +84,9 @@ export async function readRows(file: SpoolFile, kind: RowKind): Promise<SpooledR
     else if (run !== undefined && run.first + run.rows.length === first + index) run.rows.push(row)
     else runs.push({ writer, first: first + index, rows: [row] })
   }
-  const unreadable = Math.max(count - lines.length, 0) + broken.length / 2
+  const unreadableRows = Math.max(count - lines.length, 0) + broken.length / 2
+  const readEvents = runs.flatMap(({ rows }) => rows).reduce((sum, row) => sum + kind.countIn(row), 0)
+  const unreadable = unreadableRows === 0 ? 0 : Math.max(events - readEvents, unreadableRows)
   const why = Buffer.isBuffer(text) ? 'is not a row' : errorMessage(text)
   return {
     runs,
@@ -95,12 +100,11 @@ export async function readRows(file: SpoolFile, kind: RowKind): Promise<SpooledR
   }
 }
 
-/** Counts the events of a file: of one that cannot be read, at least one. */
-export function countRows({ path }: SpoolFile): Promise<number> {
-  return readFile(path, { flag: READ }).then(
-    (text) => splitLines(text).length,
-    () => 1,
-  )
+/** Counts the rows of a file and their events: of one that cannot be read, at least one. */
+export async function countRows(file: SpoolFile, kind: RowKind): Promise<void> {
+  const lines = await readFile(file.path, { flag: READ }).then(splitLines, () => undefined)
+  file.count = lines?.length ?? 1
+  file.events = lines?.reduce((sum, line) => sum + kind.countIn(line.toString('latin1')), 0) ?? 1
 }
 
 /** Returns the lines; the last one too where a crash cut it off before its end. */

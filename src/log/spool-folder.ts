@@ -87,7 +87,7 @@ export async function findSpooled(
   let events = 0
   for (const file of listFiles(folder)) {
     const rows = (await readRows(file, kind)).runs.flatMap((run) => run.rows)
-    events += rows.filter((row) => isOfClient(JSON.parse(row))).length
+    for (const row of rows) if (isOfClient(JSON.parse(row))) events += kind.countIn(row)
   }
   return { events, unreadable: readdirSync(folder).filter((name) => name.endsWith(UNREADABLE)).length }
 }
@@ -133,7 +133,7 @@ function listFiles(folder: string, only?: string): SpoolFile[] {
     const path = join(folder, name)
     // A server may have deleted its file meanwhile.
     const bytes = statSync(path, { throwIfNoEntry: false })?.size
-    return bytes === undefined ? [] : [{ writer, path, first: Number(first), count: 0, bytes }]
+    return bytes === undefined ? [] : [{ writer, path, first: Number(first), count: 0, events: 0, bytes }]
   })
 }
 

@@ -57,8 +57,8 @@ export class SpooledTable implements BatchTable {
       table: state.counting(table),
       batchSize,
       state,
-      settled: (count) => {
-        state.spooled -= count
+      settled: (rows) => {
+        state.spooled -= state.countIn(rows)
       },
       failed: () => this.#endFlushes(),
     })
@@ -98,7 +98,7 @@ export class SpooledTable implements BatchTable {
     )
     if (!isAnswered && (await this.#append(batch)) === undefined) return batch.rows.length
     const count = await direct
-    state.wrote(count)
+    state.wrote(batch.rows.slice(0, count))
     return count
   }
 
@@ -133,7 +133,8 @@ export class SpooledTable implements BatchTable {
       return error
     }
     if (!this.#files.includes(file)) this.#files.push(file)
-    state.spooled += rows.length
+    file.events += state.countIn(rows)
+    state.spooled += state.countIn(rows)
     this.#replaying ??= this.#replay()
     return undefined
   }
@@ -144,14 +145,14 @@ export class SpooledTable implements BatchTable {
     const { writer, filePath } = this.#options.folder
     // A row begins with its time.
     const firstMs = Number.parseInt(row.slice(1), 10)
-    this.#open = { writer, path: filePath(first), first, firstMs, count: 0, bytes: 0 }
+    this.#open = { writer, path: filePath(first), first, firstMs, count: 0, events: 0, bytes: 0 }
     return this.#open
   }
 
   async #countAbandoned(): Promise<void> {
     for (const file of this.#abandoned) {
-      file.count = await countRows(file)
-      this.#options.state.spooled += file.count
+      await countRows(file, this.#options.rows ?? EVENT_ROWS)
+      this.#options.state.spooled += file.events
     }
   }
 

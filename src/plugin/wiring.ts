@@ -180,7 +180,7 @@ function createGroupCommits(
 ): RecordLogOptions {
   const folder = spool === undefined ? undefined : openSpoolFolder(spool)
   const now = () => clock.now()
-  const state = new EventLogState(now, log, rows.what)
+  const state = new EventLogState(now, log, rows)
   const batchSize = database.dialect.rowsPerInsert
   const table = createBatchTable(database, clock, folder !== undefined, rows)
   return {

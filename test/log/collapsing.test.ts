@@ -251,6 +251,98 @@ test('requests that are alike need no room, and others are lost and counted wher
   assert.equal(log.stats().dropped, 100)
 })
 
+test('the figures count requests, whatever the number of rows', async () => {
+  const clock = fakeClock(NOW_MS)
+  const state = new EventLogState(clock.now, { error: () => undefined })
+  let isAway = true
+  const table = tableOf(async ({ rows }) => {
+    if (isAway) throw new Error('the database is away')
+    if (rows.some((row) => row.includes('/refused'))) throw new RangeError('no such row')
+  })
+  const refusesRows = (error: unknown) => error instanceof RangeError
+  const options = { writer: 'w', batchSize: 100, bufferSize: 100, now: clock.now, state }
+  const log = new EventLog({ ...options, table: state.counting({ ...table, refusesRows }) }, COLLAPSED)
+  const record = (times: number, path: string) => {
+    for (let time = 0; time < times; time++) log.record({ ...EVENT, timestampMs: NOW_MS, path })
+  }
+  record(30, '/a')
+  await log.flush()
+  record(20, '/b')
+  record(7, '/refused')
+  const figures = () => {
+    const { written, dropped, buffered, spooled } = log.stats()
+    return { written, dropped, buffered, spooled }
+  }
+  assert.deepEqual(figures(), { written: 0, dropped: 0, buffered: 57, spooled: 0 })
+  isAway = false
+  await log.flush()
+  assert.deepEqual(figures(), { written: 50, dropped: 7, buffered: 0, spooled: 0 })
+  isAway = true
+  record(9, '/c')
+  await log.flush()
+  record(4, '/c')
+  await log.close()
+  assert.deepEqual(figures(), { written: 50, dropped: 20, buffered: 0, spooled: 0 })
+})
+
+test('in an outage that fills the buffer, requests that are alike to those being written are kept', async () => {
+  const state = new EventLogState(() => NOW_MS, { error: () => undefined })
+  const rows: unknown[][] = []
+  let isAway = true
+  const table = tableOf(async (batch) => {
+    if (isAway) throw new Error('the database is away')
+    rows.push(...batch.rows.map((row) => JSON.parse(row)))
+  })
+  const options = { table, writer: 'w', batchSize: 100, bufferSize: 4, now: () => NOW_MS, state }
+  const log = new EventLog(options, COLLAPSED)
+  const record = (path: string) => log.record({ ...EVENT, timestampMs: NOW_MS, path })
+  record('/often')
+  await log.flush()
+  for (const path of ['/a', '/b', '/c', '/d', '/e']) record(path)
+  for (let round = 0; round < 50; round++) record('/often')
+  assert.equal(log.stats().dropped, 2)
+  isAway = false
+  while (log.stats().buffered > 0) await log.flush()
+  assert.deepEqual(
+    rows.map((row) => [row[3], row.at(-1)]),
+    [
+      ['/often', 1],
+      ['/a', 1],
+      ['/b', 1],
+      ['/c', 1],
+      ['/often', 50],
+    ],
+  )
+})
+
+test('many rows are taken some thousand at a time, and a row that was taken takes no more requests', () => {
+  const buffer = new CollapsingBuffer(COLLAPSED)
+  const push = (number: number, method = 'GET') =>
+    buffer.push({ ...EVENT, timestampMs: number, path: `/${number}`, method })
+  const take = () => (buffer.take()?.rows ?? []).map((row) => JSON.parse(row))
+  for (let number = 0; number < 12_000; number++) push(number)
+  assert.equal(take().length, 5_000)
+  assert.equal(buffer.firstMs, 5_000)
+  // Of a row that was taken, of one that still waits, and of none.
+  push(0)
+  push(11_000)
+  push(0, 'POST')
+  push(0)
+  assert.deepEqual([buffer.length, buffer.count], [7_002, 7_004])
+  assert.equal(take().at(-1)[3], '/9999')
+  push(0)
+  const rest = take().map((row) => [row[3], row[4], row.at(-1)])
+  assert.deepEqual(
+    rest.filter(([, , weight]) => weight > 1),
+    [
+      ['/11000', 'GET', 2],
+      ['/0', 'GET', 3],
+    ],
+  )
+  assert.deepEqual(rest.at(-1), ['/0', 'POST', 1])
+  assert.deepEqual([buffer.length, buffer.count, buffer.firstMs], [0, 0, undefined])
+})
+
 test('requests that wait keep nothing of long texts but what is logged', () => {
   const buffer = new CollapsingBuffer(COLLAPSED)
   const long = Buffer.alloc(15_000, 'x')

@@ -250,7 +250,7 @@ describe('the event log', () => {
       dropped: 15,
       buffered: 10,
       spooled: 0,
-      lastError: 'the buffer of 10 events is full',
+      lastError: 'the buffer of 10 rows is full',
     })
     await turn()
     table.letGo()

@@ -37,9 +37,15 @@ export class UsageLog extends RecordLog<UsageCharge> {
 
 /** Adds up charges of the same client, unit, policy and day, so that a stream that charges forty times is one row. */
 class UsageBuffer implements RecordBuffer<UsageCharge> {
-  readonly #sums = new Map<string, { -readonly [Field in keyof UsageSum]: UsageSum[Field] }>()
+  #sums = new Map<string, { -readonly [Field in keyof UsageSum]: UsageSum[Field] }>()
+  /** The sums that were taken last, which may be under way. */
+  #taken: ReadonlyMap<string, UsageSum> = new Map()
 
   get length(): number {
+    return this.#sums.size
+  }
+
+  get count(): number {
     return this.#sums.size
   }
 
@@ -48,7 +54,8 @@ class UsageBuffer implements RecordBuffer<UsageCharge> {
   }
 
   has(charge: UsageCharge): boolean {
-    return this.#sums.has(keyFor(charge))
+    const key = keyFor(charge)
+    return this.#sums.has(key) || this.#taken.has(key)
   }
 
   push(charge: UsageCharge): void {
@@ -68,7 +75,8 @@ class UsageBuffer implements RecordBuffer<UsageCharge> {
     const { firstMs } = this
     if (firstMs === undefined) return undefined
     const rows = Array.from(this.#sums.values(), (sum) => JSON.stringify(usageValues(sum)))
-    this.#sums.clear()
+    this.#taken = this.#sums
+    this.#sums = new Map()
     return { rows, firstMs }
   }
 }

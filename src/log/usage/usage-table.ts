@@ -88,7 +88,12 @@ export function deleteOldUsage(database: Database, beforeMs: number, batchSize: 
 }
 
 /** The rows of usage. */
-export const USAGE_ROWS: RowKind = { what: 'sums of usage', insertSql: insertUsageSql, toRow: toUsageRow }
+export const USAGE_ROWS: RowKind = {
+  what: 'sums of usage',
+  insertSql: insertUsageSql,
+  toRow: toUsageRow,
+  countIn: () => 1,
+}
 
 /** Returns the folder of the spool of usage, in that of events. */
 export function usageSpool(eventSpool: string | undefined): string | undefined {

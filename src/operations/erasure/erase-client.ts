@@ -171,7 +171,7 @@ async function writeSpool(
       folder: openSpoolFolder(spool),
       batchSize: log.dialect.rowsPerInsert,
       rows,
-      state: new EventLogState(() => clock.now(), { error: () => undefined }),
+      state: new EventLogState(() => clock.now(), { error: () => undefined }, rows),
     })
     const aborted = signal === undefined ? [] : [once(signal, 'abort').catch(() => undefined)]
     if (!signal?.aborted) await Promise.race([table.replayed, ...aborted])
