@@ -14,58 +14,20 @@ import { compareReports } from '../support/compare-reports.js'
 import { forEachDatabase, type TestDatabase } from '../support/databases.js'
 import { EVENT, tableOf } from '../support/events.js'
 import { collectGarbage } from '../support/garbage.js'
-import { type PlainEvent, readEvents } from '../support/recount.js'
+import { COLLAPSED, clearLog, requestsBefore, requestsIn, SUMS, toRecorded } from '../support/request-histories.js'
 
 const NOW_MS = Date.UTC(2026, 0, 15, 12, 34, 56, 789)
-const COLLAPSED: EventDetail = { allowed: 'collapsed', refused: 'collapsed' }
-
-const client = fc.constantFrom('ip:192.0.2.1', 'ip:192.0.2.2', 'user:7')
-const event: fc.Arbitrary<RateLimitEvent> = fc
-  .record({
-    atMs: fc.integer({ min: 0, max: 3 * MINUTE_MS }).map((ageMs) => NOW_MS - ageMs),
-    client,
-    rule: fc.constantFrom('', 'a', 'b'),
-    path: fc.constantFrom('/', '/a', `/${'x'.repeat(600)}`, `/${'x'.repeat(601)}`),
-    method: fc.constantFrom('GET', 'POST'),
-    outcome: fc.constantFrom('allowed', 'over_limit', 'denied', 'unavailable'),
-    wouldBe: fc.boolean(),
-    rules: fc.constantFrom('', '', '+a:-b'),
-    userId: fc.constantFrom(null, 7),
-    ipAddress: fc.constantFrom(null, '192.0.2.1'),
-  })
-  .map(({ atMs, client, rule, wouldBe, outcome, ...event }) => ({
-    ...EVENT,
-    ...event,
-    timestampMs: atMs,
-    client,
-    key: rule === '' ? client : `rule:${rule}:${client.replace('ip:', '')}`,
-    ruleName: rule,
-    policy: rule || 'default',
-    outcome: outcome as RateLimitEvent['outcome'],
-    allowed: outcome === 'allowed' || (outcome === 'over_limit' && wouldBe),
-    rules: outcome === 'denied' ? '' : event.rules,
-    count: outcome === 'allowed' ? 1 : 9,
-  }))
-const history = fc.array(fc.array(event, { minLength: 1, maxLength: 40 }), { minLength: 1, maxLength: 4 })
+const history = fc.array(fc.array(requestsBefore(NOW_MS), { minLength: 1, maxLength: 40 }), {
+  minLength: 1,
+  maxLength: 4,
+})
 
 function openLog(database: Database, detail?: EventDetail): EventLog {
   const clock = fakeClock(NOW_MS)
   const state = new EventLogState(clock.now, { error: (_details, message) => assert.fail(message) })
-  const table = state.counting(createBatchTable(database, clock, false, EVENT_ROWS))
+  const table = state.counting(createBatchTable(database.log, clock, false, EVENT_ROWS))
   const options = { table, writer: 'w', batchSize: 100, bufferSize: 10_000, now: clock.now, state }
   return new EventLog(options, detail)
-}
-
-/** The requests of a log, without an order, and to the minute: a row has the time of its last request. */
-async function requestsOf(database: Database): Promise<string[]> {
-  const events = await readEvents(database)
-  return events.map((its) => JSON.stringify({ ...its, atMs: Math.floor(its.atMs / MINUTE_MS) })).toSorted()
-}
-
-async function clear(database: Database): Promise<void> {
-  for (const table of ['rate_limit_event', 'rate_limit_event_batch']) {
-    await database.execute(`DELETE FROM ${database.dialect.table(table)}`)
-  }
 }
 
 async function record(log: EventLog, batches: readonly (readonly RateLimitEvent[])[]): Promise<void> {
@@ -82,56 +44,34 @@ async function openFor(t: TestContext, open: (clock: Clock) => Promise<TestDatab
 }
 
 forEachDatabase((_provider, open) => {
-  test('a collapsed log has every request of a full log, in fewer rows', async (t) => {
-    const database = await openFor(t, open)
-    await fc.assert(
-      fc.asyncProperty(history, async (batches) => {
-        await clear(database)
-        await record(openLog(database), batches)
-        const full = await requestsOf(database)
-        await clear(database)
-        await record(openLog(database, COLLAPSED), batches)
-        assert.deepEqual(await requestsOf(database), full)
-        await compareReports(database, NOW_MS, 1, { rule: 'b' })
-      }),
-      { numRuns: 15 },
-    )
-  })
-
-  test('sums have all but the clients, the keys and the paths of allowed requests', async (t) => {
-    const database = await openFor(t, open)
-    const withoutClient = ({ blocked, would_block, denied, ...its }: PlainEvent) =>
-      blocked || would_block || denied ? its : { ...its, client: '', key: '', path: '' }
-    await fc.assert(
-      fc.asyncProperty(history, async (batches) => {
-        const summed = batches.map((events) =>
-          events.map((each) =>
-            each.outcome === 'allowed'
-              ? { ...each, key: '', client: '', path: '/:id', userId: null, ipAddress: null, count: 0, limit: 0 }
-              : each,
-          ),
-        )
-        await clear(database)
-        await record(openLog(database), batches)
-        const full = (await readEvents(database)).map(withoutClient)
-        await clear(database)
-        await record(openLog(database, { allowed: 'sums', refused: 'collapsed' }), summed)
-        const sums = (await readEvents(database)).map(withoutClient)
-        const sorted = (events: readonly object[]) =>
-          events.map((its) => JSON.stringify({ ...its, atMs: 0 })).toSorted()
-        assert.deepEqual(sorted(sums), sorted(full))
-        await compareReports(database, NOW_MS, 1, { rule: 'b' })
-      }),
-      { numRuns: 10 },
-    )
-  })
+  for (const [what, detail] of [
+    ['a collapsed log has every request of a full log, in fewer rows', COLLAPSED],
+    ['sums have all but the clients, the keys and the paths of allowed requests', SUMS],
+  ] as const) {
+    test(what, async (t) => {
+      const database = await openFor(t, open)
+      await fc.assert(
+        fc.asyncProperty(history, async (batches) => {
+          await clearLog(database)
+          await record(openLog(database), batches)
+          const full = await requestsIn(database, detail)
+          await clearLog(database)
+          const recorded = batches.map((events) => events.map((event) => toRecorded(event, detail)))
+          await record(openLog(database, detail), recorded)
+          assert.deepEqual(await requestsIn(database, detail), full)
+          await compareReports(database, NOW_MS, 1, { rule: 'b' })
+        }),
+        { numRuns: 12 },
+      )
+    })
+  }
 })
 
 forEachDatabase((provider, open) => {
   test('a batch of which the answer was lost is written once, and no weight is added twice', async (t) => {
     const database = await openFor(t, open)
     const clock = fakeClock(NOW_MS)
-    const table = createBatchTable(database, clock, true, EVENT_ROWS)
+    const table = createBatchTable(database.log, clock, true, EVENT_ROWS)
     let lostAnswers = 0
     const state = new EventLogState(clock.now, { error: () => undefined })
     const log = new EventLog(
@@ -159,8 +99,8 @@ forEachDatabase((provider, open) => {
     await log.flush()
     await log.flush()
     await log.flush()
-    const rows = await database.query<{ weight: number }>(
-      `SELECT weight FROM ${database.dialect.table('rate_limit_event')}`,
+    const rows = await database.log.query<{ weight: number }>(
+      `SELECT weight FROM ${database.log.dialect.table('rate_limit_event')}`,
     )
     assert.deepEqual(
       rows.map(({ weight }) => weight),

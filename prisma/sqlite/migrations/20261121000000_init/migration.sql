@@ -16,7 +16,7 @@ CREATE TABLE "rate_limit_event" (
     "policy" TEXT NOT NULL DEFAULT '',
     "outcome" TEXT NOT NULL DEFAULT '',
     "rules" TEXT NOT NULL DEFAULT '',
-    "weight" INTEGER NOT NULL DEFAULT 1 CHECK (typeof("weight") = 'integer' AND "weight" >= 1)
+    "weight" INTEGER NOT NULL DEFAULT 1 CHECK (typeof("weight") = 'integer' AND "weight" BETWEEN 1 AND 2147483647)
 );
 
 -- CreateTable
