@@ -9,18 +9,15 @@ const ROOT = join(import.meta.dirname, '../..')
 const MODULE = `
   import 'reflect-metadata'
   import { Controller, Get, Module } from '@nestjs/common'
+  import { OrdersController } from './orders.controller.js'
   @Controller()
-  class Orders {
-    @Get('orders')
-    list(): string[] {
-      return ['one']
-    }
+  class Failures {
     @Get('fail')
     fail(): void {
       throw new Error('broken')
     }
   }
-  @Module({ controllers: [Orders] })
+  @Module({ controllers: [OrdersController, Failures] })
   export class AppModule {}
 `
 
@@ -43,6 +40,7 @@ export function nestHost(version: string, fastify: string): Host {
       // NestJS 11 pins an older router.
       'package.json': JSON.stringify({ private: true, type: 'module', overrides: { 'find-my-way': '^9.9.0' } }),
       'app.module.ts': MODULE,
+      'orders.controller.ts': documented('file=orders.controller.ts'),
       'app.ts': documentedApp(),
       'tsconfig.json': JSON.stringify({ compilerOptions: COMPILER_OPTIONS }),
     },
@@ -52,7 +50,11 @@ export function nestHost(version: string, fastify: string): Host {
       const server = await start('node', ['app.js'])
       const listed = await server.request('/orders', { headers: { origin: 'https://shop.example' } })
       assert.deepEqual([listed.status, await listed.json()], [200, ['one']])
-      assert.equal(listed.headers.get('x-ratelimit-remaining'), '3')
+      assert.equal(listed.headers.get('x-ratelimit-remaining'), '9')
+      // Metadata of handlers: no limit, a limit of their own beside that of all routes, a cost.
+      assert.deepEqual(await server.statuses(12, '/orders/health'), Array(12).fill(200))
+      assert.deepEqual(await server.statuses(3, '/orders/export'), [200, 200, 429])
+      assert.equal((await server.request('/orders/search')).headers.get('x-ratelimit-remaining'), '3')
       const preflight = {
         method: 'OPTIONS',
         headers: { origin: 'https://shop.example', 'access-control-request-method': 'GET' },
@@ -73,15 +75,20 @@ export function nestHost(version: string, fastify: string): Host {
 
 /** The sample of the guide, with a limit that a test can use up, on a free port that it prints. */
 function documentedApp(): string {
-  const [sample] = readSamples(ROOT, join('docs', 'guides', 'nestjs.md'))
-  assert.ok(sample !== undefined)
   const changes: [string, string][] = [
-    ["'100/m'", "'4/d'"],
+    ["'100/m'", "'10/d'"],
     ['new FastifyAdapter()', "new FastifyAdapter({ logger: { level: 'warn' } })"],
     ['app.listen(3000)', "app.listen(0, '127.0.0.1')\nconsole.log(await app.getUrl())"],
   ]
   return changes.reduce((code, [from, to]) => {
     assert.ok(code.includes(from), `The sample of NestJS has no ${from}`)
     return code.replace(from, to)
-  }, sample.code)
+  }, documented('not-run'))
+}
+
+/** The first sample of the guide with a flag. */
+function documented(flag: string): string {
+  const sample = readSamples(ROOT, join('docs', 'guides', 'nestjs.md')).find(({ flags }) => flags.includes(flag))
+  assert.ok(sample !== undefined, `The guide has no sample with ${flag}`)
+  return sample.code
 }
