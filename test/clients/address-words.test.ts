@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { isIP } from 'node:net'
 import { test } from 'node:test'
-import fc from 'fast-check'
 import ipaddr from 'ipaddr.js'
 import { type AddressWords, addressWords } from '../../src/clients/address-words.js'
 import { parseAddress } from '../../src/clients/network.js'
+import { fc } from '../support/properties.js'
 
 /** Returns the words as the library reads them. */
 function expected(text: string): AddressWords | undefined {

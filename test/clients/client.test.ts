@@ -1,7 +1,6 @@
 /** How a client is written, and read again. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import fc from 'fast-check'
 import {
   type ClientPart,
   clientsForKey,
@@ -17,6 +16,7 @@ import {
 } from '../../src/clients/client.js'
 import { type ClientKind, parseClientKind } from '../../src/clients/client-kind.js'
 import { formatCounter } from '../../src/clients/counter.js'
+import { fc } from '../support/properties.js'
 
 const values = fc
   .array(fc.constantFrom(...'| \\ - : a 7 ip: user: header:x-a: |ip: \\| \0 \ud800'.split(' '), 'x'.repeat(8_000)), {

@@ -2,7 +2,6 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { test } from 'node:test'
-import fc from 'fast-check'
 import { addressClient, type Client, createClient } from '../../src/clients/client.js'
 import {
   CEILING_LIMIT,
@@ -20,6 +19,7 @@ import {
 } from '../../src/clients/counter.js'
 import { counterKey } from '../../src/ground/storable.js'
 import { CodeCounters, routeName } from '../../src/http/code-counters.js'
+import { fc } from '../support/properties.js'
 
 const RUNS = 5_000
 const LONG = 'x'.repeat(200)

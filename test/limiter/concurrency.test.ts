@@ -1,13 +1,13 @@
 /** The pure functions of requests in progress, and how the limiter passes on what ends. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import fc from 'fast-check'
 import { MINUTE_MS } from '../../src/ground/time/clock.js'
 import type { Check, Settlement } from '../../src/limiter/algorithm.js'
 import type { BatchStore } from '../../src/limiter/batch-store.js'
 import { type ConcurrencyCounter, checkConcurrency, settleConcurrency } from '../../src/limiter/concurrency.js'
 import { decideWithoutStore } from '../../src/limiter/fallback.js'
 import { createSafeLimiter } from '../../src/limiter/safe-limiter.js'
+import { fc } from '../support/properties.js'
 
 const POLICY = { algorithm: 'concurrency', limit: 5, periodMs: MINUTE_MS } as const
 const START_MS = 1_705_161_615_000

@@ -1,13 +1,13 @@
 /** Four processes with leases on one store admit no more in all than the limit, whatever happens to them. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import fc from 'fast-check'
 import type { PlainPolicy } from '../../src/limiter/algorithm.js'
 import type { BatchStore } from '../../src/limiter/batch-store.js'
 import { windowEndMs, windowStartMs } from '../../src/limiter/period.js'
 import { parseRate, toPolicy } from '../../src/limiter/rate.js'
 import { singlePolicies } from '../../src/limiter/windows.js'
 import { controlSweeps, LEASE_MS, type LeasingProcess, remoteStore, startProcess } from '../support/leases.js'
+import { fc } from '../support/properties.js'
 import { openStore } from '../support/store-location.js'
 import { forEachStore } from '../support/stores.js'
 

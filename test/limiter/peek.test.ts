@@ -1,11 +1,11 @@
 /** Asking ahead says what a check will say, and changes nothing of it. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import fc from 'fast-check'
 import { type Check, RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { toDecision, toPeek } from '../../src/limiter/peek.js'
 import { parseRate, toPolicy } from '../../src/limiter/rate.js'
 import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
+import { fc } from '../support/properties.js'
 
 const NOW_MS = 1_705_161_600_000
 const STEPS = fc.array(

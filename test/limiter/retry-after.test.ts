@@ -1,13 +1,13 @@
 /** `Retry-After` is true: after that many seconds the same check gets in, and after one second less it does not. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import fc from 'fast-check'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../src/ground/time/clock.js'
 import { type Algorithm, type Check, RATE_ALGORITHMS, retryAfterSeconds } from '../../src/limiter/algorithm.js'
 import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
 import { DatabaseStore } from '../../src/limiter/stores/sql/database-store.js'
 import type { Store } from '../../src/limiter/stores/store.js'
 import { forEachDatabase } from '../support/databases.js'
+import { fc } from '../support/properties.js'
 
 const START_MS = 1_705_161_615_123
 const MEMORY_TRACES = 500

@@ -1,12 +1,12 @@
 /** What is given back of checks never makes more room than if these had not been. */
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
-import fc from 'fast-check'
 import { type Decision, RATE_ALGORITHMS, type RateAlgorithm, type Settlement } from '../../src/limiter/algorithm.js'
 import { type BucketCounter, checkBucket, settleBucket, TAKEN_MODULUS } from '../../src/limiter/bucket.js'
 import { parseRate, toPolicy } from '../../src/limiter/rate.js'
 import { toSettlement } from '../../src/limiter/settlement.js'
 import { settleWindows, WINDOW_CHECKS, type WindowsCounter } from '../../src/limiter/windows.js'
+import { fc } from '../support/properties.js'
 
 const START_MS = Date.parse('2028-02-29T23:59:00Z')
 

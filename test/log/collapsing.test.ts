@@ -1,7 +1,6 @@
 /** Requests that are alike are one row of the log, and no count is another one for it. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
-import fc from 'fast-check'
 import type { Database } from '../../src/database/database.js'
 import { type Clock, HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 import { createBatchTable } from '../../src/log/batch-table.js'
@@ -14,6 +13,7 @@ import { compareReports } from '../support/compare-reports.js'
 import { forEachDatabase, type TestDatabase } from '../support/databases.js'
 import { EVENT, tableOf } from '../support/events.js'
 import { collectGarbage } from '../support/garbage.js'
+import { fc } from '../support/properties.js'
 import { COLLAPSED, clearLog, requestsBefore, requestsIn, SUMS, toRecorded } from '../support/request-histories.js'
 
 const NOW_MS = Date.UTC(2026, 0, 15, 12, 34, 56, 789)

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import fc from 'fast-check'
 import { RowBuffer } from '../../src/log/row-buffer.js'
 import { eventually } from '../support/eventually.js'
 import { collectGarbage } from '../support/garbage.js'
+import { fc } from '../support/properties.js'
 
 function bufferOf(...rows: string[]): RowBuffer {
   const buffer = new RowBuffer()

@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import fc from 'fast-check'
 import { compareBytes } from '../../src/reports/breakdown.js'
+import { fc } from '../support/properties.js'
 
 test('names are compared as their bytes in UTF-8 are', () => {
   // Characters below and above the surrogates, and beyond U+FFFF.

@@ -1,7 +1,6 @@
 /** However few leaders are known of past and present days, a list has the keys with the most refusals. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import fc from 'fast-check'
 import { DAY_MS, HOUR_MS } from '../../src/ground/time/clock.js'
 import { foldAll } from '../../src/log/rollups/catch-up.js'
 import { ClosedHourCache } from '../../src/reports/closed-hour-cache.js'
@@ -13,6 +12,7 @@ import { fakeClock } from '../support/clock.js'
 import { forEachDatabase } from '../support/databases.js'
 import { logEvents } from '../support/events.js'
 import { insertEvents } from '../support/insert-events.js'
+import { fc } from '../support/properties.js'
 import { Recount, readEvents } from '../support/recount.js'
 
 const HISTORIES = Number(process.env.TEST_TRACES ?? 15)

@@ -1,6 +1,5 @@
 /** Reports add up rollups: whatever became of the event log, they agree with counting its rows. */
 import { test } from 'node:test'
-import fc from 'fast-check'
 import type { Database } from '../../src/database/database.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 import { foldStep, markedHours, recountHour } from '../../src/log/rollups/fold.js'
@@ -11,6 +10,7 @@ import { fakeClock } from '../support/clock.js'
 import { compareRange, compareReports } from '../support/compare-reports.js'
 import { forEachDatabase } from '../support/databases.js'
 import { insertEvents, type NewEvent } from '../support/insert-events.js'
+import { fc } from '../support/properties.js'
 import { foldRollups } from '../support/rollups.js'
 
 /** Histories per database, fewer on PostgreSQL, which takes three times as long for the same SQL; more with `TEST_TRACES`. */

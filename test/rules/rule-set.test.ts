@@ -1,10 +1,10 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import fc from 'fast-check'
 import { parseCandidate } from '../../src/reports/preview/preview.js'
 import type { PathOptions } from '../../src/rules/patterns/path-patterns.js'
 import type { RuleCandidate } from '../../src/rules/rule.js'
 import { RuleSet } from '../../src/rules/rule-set.js'
+import { fc } from '../support/properties.js'
 
 const AS_WRITTEN: PathOptions = { caseSensitive: true, ignoreTrailingSlash: false }
 

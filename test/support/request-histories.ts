@@ -1,10 +1,11 @@
 /** Random requests, and what a log has of them. */
-import fc from 'fast-check'
+
 import type { Database } from '../../src/database/database.js'
 import { MINUTE_MS } from '../../src/ground/time/clock.js'
 import type { EventDetail } from '../../src/log/collapsing-buffer.js'
 import type { RateLimitEvent } from '../../src/log/event.js'
 import { EVENT } from './events.js'
+import { fc } from './properties.js'
 import { type PlainEvent, readEvents } from './recount.js'
 
 export const COLLAPSED: EventDetail = { allowed: 'collapsed', refused: 'collapsed' }

@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import fc from 'fast-check'
 import { type Policy, RATE_ALGORITHMS } from '../../../src/limiter/algorithm.js'
 import { parseRate, toPolicy } from '../../../src/limiter/rate.js'
 import { MemoryStore } from '../../../src/limiter/stores/memory/memory-store.js'
+import { fc } from '../../support/properties.js'
 
 const POLICY = { algorithm: 'fixed_window', limit: 1, periodMs: 60_000 } as const
 const NOW_MS = 1_705_161_600_000

@@ -1,12 +1,12 @@
 /** Every store agrees with the pure functions on random traces: same decisions, counts and waits. */
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
-import fc from 'fast-check'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../../src/ground/time/clock.js'
 import { type Algorithm, RATE_ALGORITHMS } from '../../../src/limiter/algorithm.js'
 import { createReference } from '../../../src/limiter/conformance/conformance-traces.js'
 import { MemoryStore } from '../../../src/limiter/stores/memory/memory-store.js'
 import type { Store } from '../../../src/limiter/stores/store.js'
+import { fc } from '../../support/properties.js'
 import { openStore } from '../../support/store-location.js'
 import { forEachStore } from '../../support/stores.js'
 

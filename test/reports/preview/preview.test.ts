@@ -1,6 +1,5 @@
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
-import fc from 'fast-check'
 import { InvalidSettingError, RuleValidationError } from '../../../src/ground/errors.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../../src/ground/time/clock.js'
 import { CooperativeYield, type Steps } from '../../../src/ground/time/cooperative-yield.js'
@@ -18,6 +17,7 @@ import { openDatabase, startApp, type TestApp } from '../../support/build-app.js
 import { fakeClock } from '../../support/clock.js'
 import { forEachDatabase, type Provider, type TestDatabase } from '../../support/databases.js'
 import { EVENT } from '../../support/events.js'
+import { fc } from '../../support/properties.js'
 
 const NOW_MS = fakeClock().now()
 

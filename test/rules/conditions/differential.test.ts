@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { Environment } from '@marcbachmann/cel-js'
-import fc from 'fast-check'
 import { parseCondition } from '../../../src/rules/conditions/condition.js'
 import { TestFacts } from '../../support/condition-facts.js'
+import { fc } from '../../support/properties.js'
 
 const USER = { int: 7n, double: 1.5, text: 'free', yes: true, list: [1n, 2n, 3n], texts: ['a', 'free'], none: null }
 /** The same as a host has it. */

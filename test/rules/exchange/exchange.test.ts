@@ -2,7 +2,6 @@ import assert from 'node:assert/strict'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { after, before, beforeEach, describe, test } from 'node:test'
-import fc from 'fast-check'
 import { Compile } from 'typebox/schema'
 import { Database } from '../../../src/database/database.js'
 import { InvalidSettingError, RuleDocumentError } from '../../../src/ground/errors.js'
@@ -14,6 +13,7 @@ import { startApp } from '../../support/build-app.js'
 import { fakeClock } from '../../support/clock.js'
 import { countStatements } from '../../support/count-statements.js'
 import { forEachDatabase, type TestDatabase } from '../../support/databases.js'
+import { fc } from '../../support/properties.js'
 
 const API = { name: 'api', pathPattern: '^/api/', rate: '5/m' }
 const LOGIN = {

@@ -1,11 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import fc from 'fast-check'
 import ipaddr from 'ipaddr.js'
 import { RE2JS } from 're2js'
 import { parseOverrideClient } from '../../../src/clients/override-client.js'
 import { parseOverride } from '../../../src/rules/overrides/override.js'
 import { type ActiveOverride, compareOverrides, OverrideSet } from '../../../src/rules/overrides/override-set.js'
+import { fc } from '../../support/properties.js'
 
 const AS_WRITTEN = { caseSensitive: true, ignoreTrailingSlash: false }
 

@@ -1,7 +1,6 @@
 /** Whatever a rule set does to be fast, it answers what trying one rule after the other would. */
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import fc from 'fast-check'
 import { RE2JS } from 're2js'
 import { loadModule } from '../../../src/ground/package-root.js'
 import { CooperativeYield } from '../../../src/ground/time/cooperative-yield.js'
@@ -10,6 +9,7 @@ import type { PathOptions } from '../../../src/rules/patterns/path-patterns.js'
 import { PatternIndex } from '../../../src/rules/patterns/pattern-index.js'
 import { requiredPrefix, requiredTexts } from '../../../src/rules/patterns/required-text.js'
 import { RuleSet } from '../../../src/rules/rule-set.js'
+import { fc } from '../../support/properties.js'
 
 /** The copy that patterns are compiled with: it is required, and not imported. */
 const engine = loadModule('re2js') as typeof import('re2js')
