@@ -57,6 +57,26 @@ const PICTURES: Readonly<Record<string, Picture>> = {
       await page.getByRole('heading', { level: 1 }).waitFor()
     },
   },
+  'search.png': { path: `${DASHBOARD}search.html?q=login`, options: wide(480) },
+  'client.png': { path: `${DASHBOARD}client.html?client=user:1007`, options: wide(1050) },
+  'preview.png': {
+    path: `${DASHBOARD}rule.html?named=search`,
+    options: wide(610),
+    prepare: async (page) => {
+      await page.getByLabel('Rate', { exact: true }).fill('30/m')
+      await page.getByRole('button', { name: 'Preview' }).first().click()
+      await page.waitForLoadState()
+    },
+  },
+  // Last, since it changes what the others show.
+  'blocked.png': {
+    path: DASHBOARD,
+    options: wide(285),
+    prepare: async (page) => {
+      await page.getByRole('button', { name: 'Block' }).first().click()
+      await page.getByText(/Undo/).first().waitFor()
+    },
+  },
 }
 
 async function buildApp(folder: string): Promise<FastifyInstance> {
