@@ -1,3 +1,4 @@
+import type { NamedLists } from '../clients/named-lists.js'
 import { errorCode, errorMessage, InvalidSettingError, MissingTableError } from '../ground/errors.js'
 import { DEFAULT_DATABASE_URL, DEFAULT_SCHEMA, redactUrl, sqlitePath, validateDatabaseUrl } from './database-url.js'
 import type {
@@ -47,6 +48,8 @@ export class Database {
   readonly faultListeners = new Set<(fault: Error) => void>()
   /** Listeners of the file of an embedded database: it was replaced, and is open again. */
   readonly replacedListeners = new Set<() => Promise<void> | void>()
+  /** The named lists of the app that uses it; undefined where none does, as in commands. */
+  lists: NamedLists | undefined
   /**
    * The number of times that the file was replaced: what this process knows of the one before means nothing any more.
    */

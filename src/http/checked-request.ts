@@ -2,6 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { Client } from '../clients/client.js'
 import type { LimitClient } from '../clients/limit-client.js'
+import { type NamedLists, NO_LISTS } from '../clients/named-lists.js'
 import { SECOND_MS } from '../ground/time/clock.js'
 import { REQUESTS } from '../ground/unit.js'
 import { type Check, type Decision, isRate, type Policy } from '../limiter/algorithm.js'
@@ -159,6 +160,8 @@ export interface InForce {
   /** Whether any rule needs to know users. */
   readonly needUsers: boolean
   readonly overrides: Pick<OverrideSet, 'size' | 'hasUsers' | 'find' | 'all'>
+  /** The lists that conditions name. */
+  readonly lists: Pick<NamedLists, 'includes'>
 }
 
 /** The rules and overrides of apps and limits without any. */
@@ -173,6 +176,7 @@ export const NOTHING_IN_FORCE: InForce = {
   groups: [],
   needUsers: false,
   overrides: { size: 0, hasUsers: false, find: () => undefined, all: () => [] },
+  lists: NO_LISTS,
 }
 
 /** The decision of a denial, which has no counter. */

@@ -4,7 +4,8 @@ import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import ipaddr from 'ipaddr.js'
 import { type AddressPrivacy, PSEUDONYM, toCountedAddress } from '../clients/address-privacy.js'
 import { countAddress, type LimitClient } from '../clients/limit-client.js'
-import { bareAddress, type ParsedNetwork, parseAddress, parseNetwork } from '../clients/network.js'
+import { type NamedLists, referredList, unknownList } from '../clients/named-lists.js'
+import { bareAddress, networksMeet, type ParsedNetwork, parseAddress, parseNetwork } from '../clients/network.js'
 import { errorMessage, InvalidSettingError } from '../ground/errors.js'
 import { ClientMemory, memoize, rememberClients } from '../ground/remember.js'
 
@@ -29,9 +30,16 @@ export interface ClientAddress {
   readonly relay: ClientAddress | null
 }
 
+/** The addresses and networks of a setting, and the names of the lists beside them. */
+export interface AddressEntries {
+  readonly networks: readonly ParsedNetwork[]
+  readonly names: readonly string[]
+}
+
 export interface AddressLists {
-  readonly allow: BlockList
-  readonly deny: BlockList
+  readonly allow: AddressEntries
+  readonly deny: AddressEntries
+  readonly named: NamedLists
 }
 
 const UNKNOWN = createAddress('unknown', null, null)
@@ -55,30 +63,56 @@ export function plainIp(text: string): string | null {
  * @param ipv6Subnet the number of leading bits of an IPv6 address that make one client; 128 for all
  * @param privacy how addresses are stored; undefined where they are stored in full
  */
-export function createAddressResolver(ipv6Subnet: number, { allow, deny }: AddressLists, privacy?: AddressPrivacy) {
+export function createAddressResolver(ipv6Subnet: number, lists: AddressLists, privacy?: AddressPrivacy) {
+  const { named } = lists
+  const isAllowed = createTest(lists.allow, named)
+  const isDenied = createTest(lists.deny, named)
+
   function parse(text: string): ClientAddress | undefined {
     const ip = plainIp(text)
     if (ip === null) return undefined
     const counted = toCountedAddress(ip, ipv6Subnet)
-    const family = familyFor(ip)
-    const listed = deny.check(ip, family) ? 'deny' : allow.check(ip, family) ? 'allow' : null
+    const listed = isDenied(ip) ? 'deny' : isAllowed(ip) ? 'allow' : null
     return privacy === undefined
       ? createAddress(counted, ip, listed)
       : createPrivateAddress(counted, ip, listed, privacy)
   }
 
-  return rememberClients(parse)
+  if (lists.allow.names.length === 0 && lists.deny.names.length === 0) return rememberClients(parse)
+  let resolve = rememberClients(parse)
+  named.onReplaced(() => {
+    resolve = rememberClients(parse)
+  })
+  return (text: string) => resolve(text)
+}
+
+/** Creates the function that returns whether entries, or the lists that they name, have an address. */
+function createTest({ networks, names }: AddressEntries, named: NamedLists): (ip: string) => boolean {
+  const list = new BlockList()
+  for (const { address, bits, family } of networks) list.addSubnet(address, bits, family)
+  const isEntry = (ip: string) => list.check(ip, familyFor(ip))
+  return names.length === 0 ? isEntry : (ip) => isEntry(ip) || names.some((name) => named.includes(name, ip))
+}
+
+/** Returns whether entries, or the lists that they name, have an address of a network. */
+export function meetsEntries({ networks, names }: AddressEntries, named: NamedLists, network: ParsedNetwork): boolean {
+  return networks.some((each) => networksMeet(each, network)) || names.some((name) => named.meets(name, network))
 }
 
 /** Creates the function that adds an allow list of a limit's own: an address that the plugin's lists have stays as it is. */
-export function createAllowList(list: BlockList): (address: ClientAddress) => ClientAddress {
-  if (list.rules.length === 0) return (address) => address
-  const addresses = new ClientMemory<ClientAddress>()
+export function createAllowList(entries: AddressEntries, named: NamedLists): (address: ClientAddress) => ClientAddress {
+  if (!hasEntries(entries)) return (address) => address
+  const isAllowed = createTest(entries, named)
+  let addresses = new ClientMemory<ClientAddress>()
+  if (entries.names.length > 0) {
+    named.onReplaced(() => {
+      addresses = new ClientMemory()
+    })
+  }
   return function withList(address) {
     const { plain, listed } = address
     if (plain === null || listed !== null) return address
-    const allowed = (): ClientAddress =>
-      list.check(plain, familyFor(plain)) ? { ...address, listed: 'allow' } : address
+    const allowed = (): ClientAddress => (isAllowed(plain) ? { ...address, listed: 'allow' } : address)
     return addresses.values.get(plain) ?? addresses.keep(plain, allowed())
   }
 }
@@ -121,17 +155,36 @@ export function isPrivate(ip: string): boolean {
 }
 
 /**
- * Parses a list of addresses and CIDR networks. An IPv4 entry also covers the IPv4-mapped IPv6 spelling.
+ * Parses a list of addresses, CIDR networks and `list:<name>`. An IPv4 entry also covers the IPv4-mapped IPv6 spelling.
  *
  * @throws InvalidSettingError naming the setting and the entry
  */
-export function parseAddressList(setting: string, entries: readonly string[]): BlockList {
-  const list = new BlockList()
+export function parseAddressList(setting: string, entries: readonly string[]): AddressEntries {
+  const networks: ParsedNetwork[] = []
+  const names: string[] = []
   for (const entry of entries) {
-    const { address, bits, family } = parseEntry(setting, entry)
-    list.addSubnet(address, bits, family)
+    const name = referredList(entry)
+    if (name === undefined) networks.push(parseEntry(setting, entry))
+    else names.push(name)
   }
-  return list
+  return { networks, names }
+}
+
+/** Returns whether there are any networks, or names of lists. */
+export function hasEntries({ networks, names }: AddressEntries): boolean {
+  return networks.length > 0 || names.length > 0
+}
+
+/** @throws InvalidSettingError where entries name a list that does not exist */
+export function requireLists(
+  setting: string,
+  { names }: AddressEntries,
+  named: Pick<NamedLists, 'has' | 'names'>,
+): void {
+  for (const name of names) {
+    if (!named.has(name))
+      throw new InvalidSettingError(`Setting "${setting}" has a wrong entry: ${unknownList(name, named)}`)
+  }
 }
 
 function parseEntry(setting: string, entry: string): ParsedNetwork {

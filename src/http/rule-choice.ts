@@ -115,6 +115,10 @@ class RequestFacts extends ConditionFacts {
     return this.#checked.userFields
   }
 
+  isListed(list: string, address: string): boolean {
+    return this.#checked.inForce.lists.includes(list, address)
+  }
+
   header(name: string): string | undefined {
     // Fastify may copy them each time.
     this.#headers ??= this.#checked.request.headers

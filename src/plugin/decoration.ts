@@ -20,6 +20,7 @@ import { StoredCounters } from '../limiter/stores/sql/stored-counters.js'
 import type { Store } from '../limiter/stores/store.js'
 import type { EventLog } from '../log/event-log.js'
 import type { UsageLog } from '../log/usage/usage-log.js'
+import type { ListKeeper } from '../operations/lists/list-keeper.js'
 import { sharedJobName } from '../operations/schedule/schedule-options.js'
 import { allRules, rulesInForce } from '../rules/rule-groups.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
@@ -44,6 +45,7 @@ export interface Decorated {
   readonly current: CurrentSnapshot
   readonly events: EventLog
   readonly usage: UsageLog | undefined
+  readonly lists: ListKeeper | undefined
   readonly reports: Analytics
   readonly counters: CodeCounters
   readonly hook: Hook

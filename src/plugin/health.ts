@@ -11,10 +11,12 @@ import {
   chargesProbe,
   databaseProbe,
   eventLogProbe,
+  listsProbe,
   mailProbe,
   redisProbe,
   scheduleProbe,
 } from '../operations/health/probes.js'
+import type { ListKeeper } from '../operations/lists/list-keeper.js'
 import { JobLeases } from '../operations/schedule/job-leases.js'
 import { allRules } from '../rules/rule-groups.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
@@ -32,6 +34,8 @@ interface HealthComponents {
   readonly current: CurrentSnapshot
   readonly limiter: Limiter
   readonly events: EventLogReadings
+  /** Undefined where the app has none. */
+  readonly lists: Pick<ListKeeper, 'problems'> | undefined
   /** Undefined where the app keeps none. */
   readonly usage: EventLogReadings | undefined
 }
@@ -39,7 +43,7 @@ interface HealthComponents {
 /** Creates the function that probes an app's health. Calls that come during a probe share its answer. */
 export function createHealth(settings: Settings, components: HealthComponents): () => Promise<Health> {
   const { clock, logEvents, schedule, useDynamicRules, alerts } = settings
-  const { opened, store, limiter, events, usage } = components
+  const { opened, store, limiter, events, usage, lists } = components
   const { database } = opened
   const inUse = databasesInUse(settings, database)
   const counting = settings.middleware.backend === 'database' ? store : undefined
@@ -55,6 +59,7 @@ export function createHealth(settings: Settings, components: HealthComponents): 
         ...(logEvents === false ? {} : { events: eventLogProbe(events) }),
         ...(usage === undefined ? {} : { usage: eventLogProbe(usage) }),
         ...(settings.middleware.backend === 'memory' ? {} : { charges: chargesProbe(limiter) }),
+        ...(lists === undefined ? {} : { lists: listsProbe(lists, settings.lists.named) }),
         ...(alerts.emails.length === 0 ? {} : { mail: seldom(mailProbe(alerts), clock) }),
         ...(schedule === undefined
           ? {}

@@ -15,6 +15,7 @@ import { REPLY } from '../http/request-reply.js'
 import type { RouteConfig } from '../http/routes/route-config.js'
 import { ConditionReports } from '../http/rule-choice.js'
 import { openCounting } from '../limiter/core/counting.js'
+import type { ListKeeper } from '../operations/lists/list-keeper.js'
 import { BanWriter } from '../rules/bans/ban-writer.js'
 import { openDatabase } from './client/client.js'
 import { createDecoration, createInternals } from './decoration.js'
@@ -95,6 +96,7 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   }
   const opened = components.connect('database', openDatabase(settings))
   const eventsLog = opened.database.log === opened.database ? log : createOutageLog(app.log, clock)
+  opened.database.lists = settings.lists.named
   const { backend, leaseMs } = settings.middleware
   const counting = { ...settings, backend, leaseMs }
   const { store, limiter } = await openCounting(counting, {
@@ -125,12 +127,21 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   }
   components.open('events', createFlush(opened, events))
   if (usage) components.open('usage', createFlush(opened, usage))
+  let lists: ListKeeper | undefined
   if (enabled) {
     const { database } = opened
     for (const used of databasesInUse(settings, database)) {
       const start =
         used === database ? createDatabaseStart(used, log, 'main') : createDatabaseStart(used, eventsLog, 'log')
       components.open('database at start', start)
+    }
+    if (settings.lists.sources.length > 0) {
+      const { ListKeeper } = await import('../operations/lists/list-keeper.js')
+      const { blockPrivateNetworks } = settings.alerts
+      lists = components.open(
+        'lists',
+        new ListKeeper({ ...settings.lists, blockPrivateNetworks, database, clock, log }),
+      )
     }
     if (settings.schedule) {
       const { createScheduler } = await import('./schedule.js')
@@ -145,7 +156,12 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
     database.log.useThreads({ logsEvents: isLogging })
   }
 
-  const addresses = createRequestAddresses(settings.ipv6Subnet, settings.middleware.lists, app.log, settings.privacy)
+  const addresses = createRequestAddresses(
+    settings.ipv6Subnet,
+    settings.middleware.addresses,
+    app.log,
+    settings.privacy,
+  )
   const hook = createHook({
     app,
     settings,
@@ -208,6 +224,7 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
     usage,
     reports,
     counters,
+    lists,
     hook,
   }
   const decoration = createDecoration(decorated)

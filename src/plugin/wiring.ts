@@ -3,7 +3,6 @@
 import { randomUUID } from 'node:crypto'
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
-import { networksMeet } from '../clients/network.js'
 import type { Database } from '../database/database.js'
 import type { Component } from '../ground/components.js'
 import { errorMessage } from '../ground/errors.js'
@@ -11,6 +10,7 @@ import { countOf } from '../ground/number-text.js'
 import type { OutageLog } from '../ground/outage-log.js'
 import { createdByFirstCall, madeOnce } from '../ground/remember.js'
 import { REQUESTS } from '../ground/unit.js'
+import { meetsEntries } from '../http/client-address.js'
 import { Notices } from '../http/notices.js'
 import { RefusalBans, type RefusalBansOptions } from '../http/refusal-bans.js'
 import { CountedResponses, HeldPermits } from '../http/request-end.js'
@@ -259,7 +259,7 @@ interface BanDependencies extends Pick<RefusalBansOptions, 'writer' | 'log'> {
 
 /** Creates the counting of refusals, for rules that ban clients. */
 export function createRefusalBans(
-  { middleware: { allowedNetworks } }: Settings,
+  { middleware: { addresses } }: Settings,
   { store, limiter, current, writer, log }: BanDependencies,
 ): RefusalBans {
   return new RefusalBans({
@@ -267,7 +267,7 @@ export function createRefusalBans(
     writer,
     log,
     isAllowed: (client, nowMs) =>
-      (client.kind === 'ip' && allowedNetworks.some((network) => networksMeet(network, client))) ||
+      (client.kind === 'ip' && meetsEntries(addresses.allow, addresses.named, client)) ||
       current.lastGood().overrides.allows(client, nowMs),
     clear: (settlement, nowMs) =>
       // A reset would make all processes forget what they remember.

@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises'
+import { type NamedLists, unknownList } from '../clients/named-lists.js'
 import type { Dialect, Query } from '../database/dialect.js'
 import { errorMessage } from '../ground/errors.js'
 import { CooperativeYield } from '../ground/time/cooperative-yield.js'
@@ -18,6 +19,8 @@ export type StoredRule = RuleRow & { readonly id: number }
 export interface RuleSource {
   readonly query: Query
   readonly dialect: Dialect
+  /** The lists that rules may name; undefined where that is not known. */
+  readonly lists?: NamedLists | undefined
 }
 
 export interface LoadedRules {
@@ -27,7 +30,7 @@ export interface LoadedRules {
 
 /** Reads and parses the active rules. */
 export async function loadActiveRules(source: RuleSource): Promise<LoadedRules> {
-  const reader = new RuleReader()
+  const reader = new RuleReader(source.lists)
   await reader.readAll(source)
   return reader.apply()
 }
@@ -49,6 +52,12 @@ export class RuleReader {
   /** Rows that were read and are not applied yet, by their ids; null for one that is no active rule. */
   #read = new Map<number, StoredRule | null>()
   #loaded: LoadedRules | undefined
+  readonly #lists: NamedLists | undefined
+
+  /** @param lists those that rules may name; undefined where that is not known */
+  constructor(lists: NamedLists | undefined) {
+    this.#lists = lists
+  }
 
   /**
    * Reads all rules, a page at a time.
@@ -117,7 +126,7 @@ export class RuleReader {
     // The deletion of a row that SQLite's REPLACE overwrote was not recorded.
     const replaced = this.#ids.get(name)
     if (replaced !== undefined) this.#remove(replaced)
-    this.#rows.set(id, { text, name, result: parsed(row) })
+    this.#rows.set(id, { text, name, result: parsed(row, this.#lists) })
     this.#ids.set(name, id)
     return true
   }
@@ -146,9 +155,12 @@ function readPage(query: Query, dialect: Dialect, afterId: number): Promise<Stor
   )
 }
 
-function parsed(row: RuleRow): Rule | RejectedRow {
+function parsed(row: RuleRow, lists: NamedLists | undefined): Rule | RejectedRow {
   try {
-    return parseRule(row)
+    const rule = parseRule(row)
+    const missing = rule.condition?.lists.find((list) => !lists?.has(list))
+    if (lists === undefined || missing === undefined) return rule
+    return { entity: 'rule', name: rule.name, reason: unknownList(missing, lists) }
   } catch (error) {
     return { entity: 'rule', name: String(row.name), reason: errorMessage(error) }
   }

@@ -15,6 +15,7 @@ import {
   type Values,
 } from './description.js'
 import { changeToken, currentAuthor, inOneAction } from './history/actor.js'
+import { listErrors } from './list-names.js'
 import { entriesAsJson, type IdentifiedEntry, parseEntries } from './read-entries.js'
 
 /**
@@ -28,7 +29,7 @@ export function changeRows<Table extends FieldTable, Identity extends keyof Tabl
   nowMs: number,
   work: (table: LockedTable<Table, Identity>) => SqlWork<T>,
 ): Promise<T> {
-  return changeLocked(database, [description], () => work(new LockedTable(description, database.dialect, nowMs)))
+  return changeLocked(database, [description], () => work(new LockedTable(description, database, nowMs)))
 }
 
 /**
@@ -58,11 +59,17 @@ export async function changeLocked<T>(
 export class LockedTable<Table extends FieldTable, Identity extends keyof Table & string> {
   readonly #description: Description<Table, Identity>
   readonly dialect: Dialect
+  readonly #lists: Database['lists']
   readonly #nowMs: number
 
-  constructor(description: Description<Table, Identity>, dialect: Dialect, nowMs: number) {
+  constructor(
+    description: Description<Table, Identity>,
+    { dialect, lists }: Pick<Database, 'dialect' | 'lists'>,
+    nowMs: number,
+  ) {
     this.#description = description
     this.dialect = dialect
+    this.#lists = lists
     this.#nowMs = nowMs
   }
 
@@ -107,7 +114,7 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
     const { table, fields } = this.#description
     const values = this.#expand(given)
     // Validated as given: no wrong value has a spelling.
-    this.#validate({ ...entry, ...givenFields(fields, values) }, 'stored')
+    this.#validate({ ...entry, ...givenFields(fields, values) }, 'stored', values)
     const changes = storedFields(fields, values)
     const changed = { ...entry, ...changes }
     const same = yield* this.findSame(changed)
@@ -228,8 +235,9 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
     return values
   }
 
-  #validate(values: Values, extent: Extent): void {
-    const errors = this.#description.errors(values, extent, this.#nowMs)
+  /** @param given the values of the write: a rule whose list was removed can still be changed elsewhere */
+  #validate(values: Values, extent: Extent, given = values): void {
+    const errors = { ...listErrors(given, this.#lists), ...this.#description.errors(values, extent, this.#nowMs) }
     if (Object.keys(errors).length > 0) throw new RuleValidationError(errors, [], this.#description.entity)
   }
 

@@ -1,10 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { createAddressPrivacy } from '../../src/clients/address-privacy.js'
+import { NamedLists } from '../../src/clients/named-lists.js'
 import { createAddressResolver, isPrivate, parseAddressList, plainIp } from '../../src/http/client-address.js'
 import { collectGarbage } from '../support/garbage.js'
 
-const NO_LISTS = { allow: parseAddressList('allow', []), deny: parseAddressList('deny', []) }
+const NO_LISTS = { allow: parseAddressList('allow', []), deny: parseAddressList('deny', []), named: new NamedLists([]) }
 
 describe('an address', () => {
   for (const [spelling, plain] of [
@@ -97,6 +98,7 @@ describe('a client', () => {
 
   test('is listed by its whole address, the deny list going first', () => {
     const resolve = createAddressResolver(64, {
+      ...NO_LISTS,
       allow: parseAddressList('allow', ['10.0.0.0/8', '2001:db8::5']),
       deny: parseAddressList('deny', ['10.6.6.6', '1.2.3.4', '::ffff:9.9.9.0/120']),
     })

@@ -1,3 +1,4 @@
+import type { NamedLists } from '../../src/clients/named-lists.js'
 import { ConditionFacts } from '../../src/rules/conditions/condition-facts.js'
 
 export interface GivenFacts {
@@ -9,6 +10,7 @@ export interface GivenFacts {
   readonly user?: object | null
   readonly headers?: Readonly<Record<string, string>>
   readonly query?: Readonly<Record<string, string>>
+  readonly lists?: Pick<NamedLists, 'includes'>
 }
 
 /** The facts that a condition sees of a request that a test makes up. */
@@ -42,6 +44,10 @@ export class TestFacts extends ConditionFacts {
 
   get user(): object | null {
     return this.#given.user ?? null
+  }
+
+  isListed(list: string, address: string): boolean {
+    return this.#given.lists?.includes(list, address) ?? false
   }
 
   header(name: string): string | undefined {

@@ -1,12 +1,12 @@
-import type { BlockList } from 'node:net'
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import { routeLimitName, sharedLimitName } from '../../clients/counter.js'
+import type { NamedLists } from '../../clients/named-lists.js'
 import type { Algorithm } from '../../limiter/algorithm.js'
 import { parseRate, periodsText } from '../../limiter/rate.js'
 import type { CountedStatuses } from '../../rules/counted-statuses.js'
 import { type Ask, createAsk } from '../ask.js'
 import { NOTHING_IN_FORCE, type ToClient } from '../checked-request.js'
-import { createAllowList } from '../client-address.js'
+import { type AddressEntries, createAllowList } from '../client-address.js'
 import { type CodeCounters, requestRoute } from '../code-counters.js'
 import { type Cost, createCost, type Reserve } from '../cost.js'
 import { decide } from '../decide.js'
@@ -52,7 +52,7 @@ export interface RouteLimitOptions {
    * route is shared where it has a name, and `limit()` is not.
    */
   readonly shared?: boolean | undefined
-  /** Addresses and networks that this limit leaves alone, beside those of `middleware.allowList`. */
+  /** Addresses, networks and `list:<name>` that this limit leaves alone, beside those of `middleware.allowList`. */
   readonly allowList?: readonly string[] | undefined
 }
 
@@ -79,7 +79,7 @@ interface RouteLimit {
   readonly block: boolean
   readonly cost: Cost
   readonly name: string
-  readonly allowList: BlockList
+  readonly allowList: AddressEntries
   /** Whether all routes with the name share a counter; otherwise each route has one. */
   readonly isShared: boolean
   /** What it counts clients by, as text; undefined for a function. */
@@ -126,6 +126,8 @@ export interface RouteLimitDependencies
   readonly toClient: ToClient
   readonly counters: CodeCounters
   readonly router: RouterOptions
+  /** The lists that the allow list may name. */
+  readonly lists: NamedLists
   readonly log: FastifyBaseLogger
 }
 
@@ -155,7 +157,19 @@ export function createRouteLimit(
     keyName,
     setting,
   }: RouteLimit,
-  { enabled, note, routesOf, resetLimits, toClient, counters, router, log, variant, ...common }: RouteLimitDependencies,
+  {
+    enabled,
+    note,
+    routesOf,
+    resetLimits,
+    toClient,
+    counters,
+    router,
+    log,
+    variant,
+    lists,
+    ...common
+  }: RouteLimitDependencies,
 ): RouteLimitHook {
   if (isShared) counters.addSharedLimit(name)
   else counters.addRouteLimit(name)
@@ -186,7 +200,7 @@ export function createRouteLimit(
     log,
   })
   const costFor = createCost(`${setting}.cost`, cost, log)
-  const allow = createAllowList(allowList)
+  const allow = createAllowList(allowList, lists)
   const which = name === '' ? 'a limit without a name' : `the limit ${JSON.stringify(name)}`
   const shown = typeof rate === 'string' ? ` (${rate})` : ''
   const logTwice = createSingleWarning(log)

@@ -1,15 +1,11 @@
 import { createHmac, randomUUID } from 'node:crypto'
-import { request as httpRequest, type IncomingMessage, type RequestOptions } from 'node:http'
-import { request as httpsRequest } from 'node:https'
 import { setTimeout as delay } from 'node:timers/promises'
-import { urlToHttpOptions } from 'node:url'
-import { errorCode } from '../../ground/errors.js'
 import { readableUrl } from '../../ground/readable-url.js'
 import type { Clock } from '../../ground/time/clock.js'
+import { type RequestFailure, sendRequest, whyFailed, wrongStatus } from '../outgoing/send-request.js'
 import type { AlertChannel, AlertTimes, Delivery } from './channel.js'
 import type { FactsMessage } from './facts-message.js'
 import type { AlertMessage } from './message.js'
-import { isPrivateHost, lookupPublic, PrivateNetworkError } from './public-address.js'
 import { toWebhookBody } from './webhook-body.js'
 import type { WebhookFormat } from './webhook-format.js'
 
@@ -22,8 +18,8 @@ interface WebhookOptions {
   readonly blockPrivateNetworks: boolean
 }
 
-/** The status of an answer, whose body is not read, or a failure. */
-type Answer = { readonly status: number } | { readonly failure: 'late' | 'private' | 'network'; readonly code: string }
+/** The status of an answer, or a failure. */
+type Answer = { readonly status: number } | RequestFailure
 
 /** Creates the channel that posts to a webhook. Errors omit the URL, which is a secret. */
 export function createWebhookChannel(options: WebhookOptions, clock: Clock, times: AlertTimes): AlertChannel {
@@ -31,9 +27,6 @@ export function createWebhookChannel(options: WebhookOptions, clock: Clock, time
     const url = webhookUrl(options.url)
     if (url === undefined)
       return { delivered: false, error: 'its address is not a valid URL: give one of http or https' }
-    if (options.blockPrivateNetworks && isPrivateHost(url.hostname)) {
-      return { delivered: false, error: new PrivateNetworkError().message }
-    }
     const id = `msg_${randomUUID()}`
     const body = toWebhookBody(message, options.format, options.routingKey)
     if (body === undefined) return { delivered: true, isEmpty: true }
@@ -47,38 +40,12 @@ export function createWebhookChannel(options: WebhookOptions, clock: Clock, time
     return error === undefined ? { delivered: true } : { delivered: false, error }
   }
 
-  function post(url: URL, body: string, headers: Record<string, string>): Promise<Answer> {
-    return new Promise((resolve) => {
-      const requestOptions: RequestOptions = {
-        ...urlToHttpOptions(url),
-        method: 'POST',
-        // An agent is not used: the next run is minutes away, and no connection should stay open until then.
-        agent: false,
-        headers: {
-          'content-type': 'application/json',
-          'content-length': Buffer.byteLength(body),
-          'user-agent': 'fastify-smart-ratelimit',
-          ...headers,
-        },
-        ...(options.blockPrivateNetworks ? { lookup: lookupPublic } : {}),
-      }
-      const request = url.protocol === 'https:' ? httpsRequest(requestOptions) : httpRequest(requestOptions)
-      const timer = setTimeout(() => settle({ failure: 'late', code: '' }), times.webhookTimeoutMs)
-      function settle(answer: Answer): void {
-        clearTimeout(timer)
-        request.destroy()
-        resolve(answer)
-      }
-      request.on('response', ({ statusCode = 0 }: IncomingMessage) => settle({ status: statusCode }))
-      // The code alone is reported: the message has the host's name and more.
-      request.on('error', (error) =>
-        settle({
-          failure: error instanceof PrivateNetworkError ? 'private' : 'network',
-          code: errorCode(error) ?? error.name,
-        }),
-      )
-      request.end(body)
-    })
+  async function post(url: URL, body: string, headers: Record<string, string>): Promise<Answer> {
+    const { blockPrivateNetworks } = options
+    const sent = { 'content-type': 'application/json', 'content-length': Buffer.byteLength(body), ...headers }
+    const request = { method: 'POST', headers: sent, body, blockPrivateNetworks, timeoutMs: times.webhookTimeoutMs }
+    // The body of the answer is not read.
+    return sendRequest(url, request, ({ statusCode = 0 }) => ({ status: statusCode }))
   }
 
   return { name: 'webhook', target: `${options.format} ${options.url}`, send }
@@ -96,14 +63,10 @@ function isWorthARetry(answer: Answer): boolean {
 }
 
 function complaintAbout(answer: Answer, { webhookTimeoutMs }: AlertTimes): string | undefined {
-  if (!('status' in answer)) {
-    if (answer.failure === 'late') return `no answer within ${webhookTimeoutMs / 1_000} s`
-    if (answer.failure === 'private') return new PrivateNetworkError().message
-    return `network error (${answer.code})`
-  }
+  if (!('status' in answer)) return whyFailed(answer, webhookTimeoutMs)
   const { status } = answer
   if (status >= 200 && status < 300) return undefined
-  return `status ${status}${status >= 300 && status < 400 ? ': redirects are not followed' : ''}`
+  return wrongStatus(status)
 }
 
 const PREFIX = 'whsec_'

@@ -10,6 +10,7 @@ export const HEALTH_CHECKS = [
   'events',
   'usage',
   'charges',
+  'lists',
   'mail',
   'schedule',
 ] as const
@@ -47,7 +48,7 @@ const PROBE_TIMEOUT_MS = 5_000
 
 /** Runs all probes at once. Never rejects, and takes no longer than the time limit. */
 export async function probeHealth(probes: Probes, timeoutMs = PROBE_TIMEOUT_MS): Promise<Health> {
-  const [database, redis, rules, log, events, usage, charges, mail, schedule] = await Promise.all([
+  const [database, redis, rules, log, events, usage, charges, lists, mail, schedule] = await Promise.all([
     runProbe(probes.database, timeoutMs),
     runProbe(probes.redis, timeoutMs),
     runProbe(probes.rules, timeoutMs),
@@ -55,10 +56,11 @@ export async function probeHealth(probes: Probes, timeoutMs = PROBE_TIMEOUT_MS):
     runProbe(probes.events, timeoutMs),
     runProbe(probes.usage, timeoutMs),
     runProbe(probes.charges, timeoutMs),
+    runProbe(probes.lists, timeoutMs),
     runProbe(probes.mail, timeoutMs),
     runProbe(probes.schedule, timeoutMs),
   ])
-  const checks = { database, redis, rules, log, events, usage, charges, mail, schedule }
+  const checks = { database, redis, rules, log, events, usage, charges, lists, mail, schedule }
   const failing = HEALTH_CHECKS.filter((name) => checks[name].status === 'failing')
   return { ok: failing.length === 0, ready: !failing.some((name) => NEEDED.has(name)), checks }
 }

@@ -1,5 +1,6 @@
 /** The probes of all parts, for servers and commands. */
 
+import type { NamedLists } from '../../clients/named-lists.js'
 import type { Database } from '../../database/database.js'
 import { redactUrl } from '../../database/database-url.js'
 import { countOf } from '../../ground/number-text.js'
@@ -85,6 +86,15 @@ export function chargesProbe(limiter: Pick<Limiter, 'owedCharges' | 'lostCharges
     const state = `${owedCharges} owed to the store, ${lostCharges} lost since the start`
     if (owedCharges > 0) throw new Error(state)
     return state
+  }
+}
+
+/** Creates a probe of the named lists: whether each was read, and how many entries it has. */
+export function listsProbe(keeper: { problems(): string[] }, named: Pick<NamedLists, 'names' | 'sizeOf'>): Probe {
+  return () => {
+    const problems = keeper.problems()
+    if (problems.length > 0) throw new Error(problems.join('; '))
+    return named.names.map((name) => `${name} has ${countOf(named.sizeOf(name), 'entry', 'entries')}`).join('; ')
   }
 }
 

@@ -1,9 +1,11 @@
+import type { Database } from '../../database/database.js'
 import type { Prisma } from '../../database/generated/sqlite/client.js'
 import type { GeneratedClient } from '../../database/prisma/generated-client.js'
 import { type FieldErrors, RuleValidationError, type WrongRow } from '../../ground/errors.js'
 import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
 import { type Description, type Extent, expandShorthand, spelled, type Values } from '../../rules/description.js'
 import { changeToken, currentAuthor } from '../../rules/history/actor.js'
+import { listErrors } from '../../rules/list-names.js'
 import type { RowWrite } from './checked-groups.js'
 import { interactiveTransaction, transactionClient } from './transaction-client.js'
 import { merge, plainFields, type StoredRow, toValues, toWhere } from './write-args.js'
@@ -47,6 +49,8 @@ export interface WriteOptions {
    * for its parts, and Prisma, closed at the wrong moment of a query, waits for that query for ever.
    */
   readonly underWay: Set<Promise<unknown>>
+  /** The database, which knows the lists of the app. */
+  readonly main: Pick<Database, 'lists'>
   /** Returns the time to which expiries are compared, in milliseconds. */
   readonly now: () => number
 }
@@ -63,7 +67,7 @@ const ASCRIBED = 500
 export function checkedWrites(
   { description, rows: rowsFor, save = ({ send }) => send() }: CheckedModel,
   client: GeneratedClient,
-  { changed, underWay, now }: WriteOptions,
+  { changed, underWay, main, now }: WriteOptions,
 ) {
   const { entity, fields, identity } = description
 
@@ -73,6 +77,11 @@ export function checkedWrites(
 
   function errorsFor({ values, errors }: Given, extent: Extent): FieldErrors {
     return { ...description.errors(plainFields(values), extent, now()), ...errors }
+  }
+
+  /** Returns the errors of the lists that the given fields name: a rule whose list was removed can be changed elsewhere. */
+  function givenErrors({ values }: Given): FieldErrors {
+    return listErrors(plainFields(values), main.lists)
   }
 
   function stamped({ values }: Given, changedBy = changeToken()): Values {
@@ -85,14 +94,15 @@ export function checkedWrites(
 
   /** Returns the errors of an update, and of the fields that it leaves as they are. */
   function updateErrors(data: Given, row: StoredRow | null): FieldErrors {
-    return row === null ? errorsFor(data, 'part') : errorsFor(merged(row, data), 'stored')
+    const errors = row === null ? errorsFor(data, 'part') : errorsFor(merged(row, data), 'stored')
+    return { ...givenErrors(data), ...errors }
   }
 
   async function wrongRows(rows: readonly Given[], extent: Extent): Promise<WrongRow[]> {
     const wrong: WrongRow[] = []
     const slices = new CooperativeYield()
     for (const [index, row] of rows.entries()) {
-      const errors = errorsFor(row, extent)
+      const errors = { ...(extent === 'new' ? givenErrors(row) : {}), ...errorsFor(row, extent) }
       if (hasAny(errors)) wrong.push({ index, name: String(row.values[identity[0] ?? ''] ?? ''), errors })
       if (slices.over()) await slices.pause()
     }
@@ -125,7 +135,7 @@ export function checkedWrites(
 
   function create(call: Write) {
     const data = given(Reflect.get(call.args, 'data'))
-    refuse(errorsFor(data, 'new'))
+    refuse({ ...givenErrors(data), ...errorsFor(data, 'new') })
     return saved(call, { ...call.args, data: stamped(data) }, [data])
   }
 
@@ -167,7 +177,7 @@ export function checkedWrites(
     const row = await find(transactionClient(client, call), call.args)
     const created = given(Reflect.get(call.args, 'create'))
     const updated = given(Reflect.get(call.args, 'update'))
-    refuse({ ...errorsFor(created, 'new'), ...updateErrors(updated, row) })
+    refuse({ ...givenErrors(created), ...errorsFor(created, 'new'), ...updateErrors(updated, row) })
     const token = changeToken()
     const args = { ...call.args, create: stamped(created, token), update: stamped(updated, token) }
     return row === null ? saved(call, args, [created]) : saved(call, args, [updated], toWhere(call.args))

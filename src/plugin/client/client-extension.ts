@@ -73,8 +73,8 @@ export function withCheckedWrites(
     .$extends({
       name: 'checked-writes',
       query: {
-        rateLimitRule: checkedWrites(rules, client, options),
-        rateLimitOverride: checkedWrites(overrides, client, options),
+        rateLimitRule: checkedWrites(rules, client, { ...options, main }),
+        rateLimitOverride: checkedWrites(overrides, client, { ...options, main }),
       },
     })
 }

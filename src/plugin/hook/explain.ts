@@ -1,4 +1,5 @@
 import type { CheckedRequest } from '../../http/checked-request.js'
+import { hasEntries } from '../../http/client-address.js'
 import { createExplain } from '../../http/explain/explain.js'
 import { createRoutedRequests } from '../../http/explain/routed-request.js'
 import type { HookDependencies } from '../../http/on-request.js'
@@ -14,7 +15,7 @@ export function createAppExplain(
   isSkipped: (checked: CheckedRequest) => boolean,
 ) {
   const { enabled, useDynamicRules, middleware } = settings
-  const { rateLimits, defaultRate, unit, ceiling, lists } = middleware
+  const { rateLimits, defaultRate, unit, ceiling, addresses: lists } = middleware
   const prefixes = Object.keys(rateLimits).map((prefix) => [prefix, prefix] as const)
   return createExplain({
     hook,
@@ -26,8 +27,8 @@ export function createAppExplain(
     unit,
     ceiling,
     prefixes: new PathPrefixes(prefixes, router),
-    hasDenyList: lists.deny.rules.length > 0,
-    hasAllowList: lists.allow.rules.length > 0,
+    hasDenyList: hasEntries(lists.deny),
+    hasAllowList: hasEntries(lists.allow),
     address: addresses.parse,
     whySkipped(checked) {
       if (!enabled) return 'The setting "enabled" is false.'

@@ -1,5 +1,6 @@
 /** The limits of single routes, which code creates. */
 import { countsByUser, partName, partsFor } from '../../clients/client-kind.js'
+import { requireLists } from '../../http/client-address.js'
 import { routeName } from '../../http/code-counters.js'
 import { DeclaredRoutes } from '../../http/routes/declared-routes.js'
 import {
@@ -41,6 +42,7 @@ export function createRouteLimits(
       if (resolved.algorithm === 'concurrency') {
         requireSettle(settings.middleware.backend, `${setting}.algorithm`, resolved.algorithm)
       }
+      requireLists(`${setting}.allowList`, resolved.allowList, settings.lists.named)
       if (typeof key === 'object') warnings.noteKind(key)
       const limit = createRouteLimit(
         {
@@ -64,6 +66,7 @@ export function createRouteLimits(
           toClient: toClient(key, `${setting}.key`),
           counters,
           router,
+          lists: settings.lists.named,
           log: app.log,
           record: records.recordRoute,
         },

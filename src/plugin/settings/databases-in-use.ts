@@ -2,8 +2,9 @@ import type { Database } from '../../database/database.js'
 import type { Settings } from './resolve.js'
 
 /** Returns whether the app stores anything but events and usage. */
-export function storesEntries({ middleware, useDynamicRules, schedule }: Settings): boolean {
-  return middleware.backend === 'database' || useDynamicRules || schedule !== undefined
+export function storesEntries({ middleware, useDynamicRules, schedule, lists }: Settings): boolean {
+  const keepsLists = lists.sources.some(({ kind }) => kind === 'url')
+  return middleware.backend === 'database' || useDynamicRules || schedule !== undefined || keepsLists
 }
 
 /** Returns the databases in which the app stores anything: none, one, or beside it that of the log. */

@@ -1,7 +1,7 @@
 /** The settings of the limit of requests that no rule matches. */
 
 import { type ClientKind, parseClientKind } from '../../clients/client-kind.js'
-import { parseNetwork } from '../../clients/network.js'
+import type { NamedLists } from '../../clients/named-lists.js'
 import { VALIDATORS } from '../../generated/validators.js'
 import { InvalidSettingError } from '../../ground/errors.js'
 import {
@@ -14,7 +14,7 @@ import {
   validateSettings,
   withoutUndefined,
 } from '../../ground/setting.js'
-import { parseAddressList } from '../../http/client-address.js'
+import { parseAddressList, requireLists } from '../../http/client-address.js'
 import type { Cost, Reserve } from '../../http/cost.js'
 import type { KeyFunction } from '../../http/kind-client.js'
 import { DEFAULT_RATE, type RateFunction } from '../../http/policy-limits.js'
@@ -104,7 +104,7 @@ const KEYS: ReadonlyMap<string, string> = new Map(
   Object.keys(MIDDLEWARE).map((name) => [name.replace(/[A-Z]/g, '_$&').toUpperCase(), name]),
 )
 
-export function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: MiddlewareOptions) {
+export function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: MiddlewareOptions, lists: NamedLists) {
   const inCode = withoutUndefined(options)
   const merged: MiddlewareOptions = { ...withoutUndefined(fromEnvironment), ...inCode }
   const called = (name: string) => (name in inCode ? `middleware.${name}` : middlewareVariableFor(name))
@@ -120,8 +120,9 @@ export function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: M
   validateNotices(called('noticeAt'), merged.noticeAt, algorithm, middleware.noticeAt)
   if (leaseMs !== undefined) requireSettle(backend, called('lease'), merged.lease, 'leave lease out')
   if (algorithm === 'concurrency') requireSettle(backend, called('algorithm'), algorithm)
-  const lists = { allow: allowList, deny: denyList }
-  return { ...middleware, leaseMs, lists, allowedNetworks: (merged.allowList ?? []).map(parseNetwork) }
+  requireLists(called('allowList'), allowList, lists)
+  requireLists(called('denyList'), denyList, lists)
+  return { ...middleware, leaseMs, addresses: { allow: allowList, deny: denyList, named: lists } }
 }
 
 /** @throws InvalidSettingError for a limit that cannot count responses */

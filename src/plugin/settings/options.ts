@@ -12,6 +12,7 @@ import type { CountingOptions } from '../../limiter/core/counting-options.js'
 import type { Store } from '../../limiter/stores/store.js'
 import type { EventDetail } from '../../log/collapsing-buffer.js'
 import type { AlertSettingOptions } from '../../operations/alerts/alert-settings.js'
+import type { ListsOptions } from '../../operations/lists/list-settings.js'
 import type { MetricsOptions } from '../../operations/metrics/targets.js'
 import type { ScheduleOptions } from '../../operations/schedule/schedule-options.js'
 import type { EventsOptions, RateLimitClient } from '../client/client.js'
@@ -61,9 +62,9 @@ export interface MiddlewareOptions {
   lease?: string | undefined
   /** Path prefixes that are not limited, as in `rateLimits`. */
   skipPaths?: string[] | undefined
-  /** Addresses and CIDR networks that are not limited. */
+  /** Addresses, CIDR networks and `list:<name>` of `lists` that are not limited. */
   allowList?: string[] | undefined
-  /** Addresses and CIDR networks that are always refused, even where the allow list has them. */
+  /** Addresses, CIDR networks and `list:<name>` that are always refused, even where the allow list has them. */
   denyList?: string[] | undefined
 }
 
@@ -139,6 +140,14 @@ export interface RateLimitOptions extends AlertSettingOptions, CountingOptions, 
   usage?: readonly string[] | false | undefined
   /** The time for which usage is kept after its month, in days; `400d` by default. */
   keepUsageFor?: string | undefined
+  /**
+   * Lists of addresses and networks by name, for `inList(client.ip, 'tor')` in conditions and `list:partners` in allow and
+   * deny lists: an array, a file with one entry a line (`./partners.txt`), or an `https://` URL of one. At most 32 MB and
+   * 1,000,000 entries each.
+   */
+  lists?: ListsOptions | undefined
+  /** How often a list is fetched from its URL, in seconds, from 1; 3600 by default. Files are read when they change. */
+  listsRefresh?: number | undefined
   /**
    * Counts decisions, measures how long they take, and reports on the store, the events and the rules:
    * `{ prometheus: register }` or `{ openTelemetry: true }`. Needs prom-client, or @opentelemetry/api. Off by default.

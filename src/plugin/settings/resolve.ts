@@ -1,3 +1,4 @@
+import { NamedLists } from '../../clients/named-lists.js'
 import { headerSecret, PRIVACY_SETTINGS, privacyFrom } from '../../clients/privacy-settings.js'
 import { validateDatabaseUrl } from '../../database/database-url.js'
 import { VALIDATORS } from '../../generated/validators.js'
@@ -20,6 +21,7 @@ import { DAY_MS, SECOND_MS } from '../../ground/time/clock.js'
 import { COUNTING_SETTINGS } from '../../limiter/core/counting-settings.js'
 import type { EventDetail } from '../../log/collapsing-buffer.js'
 import { ALERT_SETTINGS, type AlertSettingOptions, alertSettingsFrom } from '../../operations/alerts/alert-settings.js'
+import { parseLists } from '../../operations/lists/list-settings.js'
 import type { EventsOptions } from '../client/client.js'
 import { findVariable, variableFor } from './environment.js'
 import { resolveMetrics } from './metrics.js'
@@ -43,7 +45,11 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
   const inCode = withoutUndefined(options)
   const merged: RateLimitOptions = { ...fromEnvironment, ...inCode }
   const called = (name: string) => (name in inCode ? name : variableFor(name))
-  const { ruleCacheTimeout, keepUsageFor, ...settings } = parseSettings(OWN_SETTINGS, merged, called)
+  const { ruleCacheTimeout, keepUsageFor, lists, listsRefresh, ...settings } = parseSettings(
+    OWN_SETTINGS,
+    merged,
+    called,
+  )
   const hashSecret = headerSecret(settings.hashHeaderKeys, settings.hashSecret)
   const privacy = privacyFrom(settings, called)
   if (settings.eventSpool !== undefined && settings.logEvents === false && !settings.usage) {
@@ -51,7 +57,8 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
       `Setting "eventSpool" is ${JSON.stringify(settings.eventSpool)}, and "logEvents" is false: give logEvents: true or 'blocked', or usage such as ['tokens'], or leave out eventSpool`,
     )
   }
-  const middleware = resolveMiddleware(options.middleware ?? {}, fromEnvironment.middleware ?? {})
+  const named = new NamedLists(lists.map(({ name }) => name))
+  const middleware = resolveMiddleware(options.middleware ?? {}, fromEnvironment.middleware ?? {}, named)
   if (middleware.backend === 'redis' && settings.redis === undefined) {
     throw new InvalidSettingError(
       'Setting "middleware.backend" is "redis" without "redis": give that option, or RATELIMIT_REDIS_URL, such as redis://127.0.0.1:6379',
@@ -62,6 +69,7 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
     ...settings,
     ruleCacheTimeoutMs: ruleCacheTimeout * SECOND_MS,
     keepUsageForMs: keepUsageFor,
+    lists: { named, sources: lists, refreshMs: listsRefresh * SECOND_MS },
     middleware,
     alerts,
     schedule: resolveSchedule(settings.schedule, alerts),
@@ -129,6 +137,14 @@ export const OWN_SETTINGS = {
     default: '400d',
     parse: (text: string) => Number.parseInt(text, 10) * DAY_MS,
   },
+  lists: {
+    ...VALIDATORS.reference,
+    allowed: "an object such as { partners: ['203.0.113.0/24'], tor: 'https://…' }",
+    isSecret: true,
+    default: {},
+    parse: parseLists,
+  },
+  listsRefresh: { ...VALIDATORS.listsRefresh, default: 3_600 },
   metrics: { ...VALIDATORS.reference, allowed: 'an object such as { prometheus: register }', parse: resolveMetrics },
   schedule: { ...VALIDATORS.reference, allowed: 'an object such as { alerts: "*/5 * * * *" }' },
 } as const satisfies SettingTable<Omit<RateLimitOptions, keyof AlertSettingOptions>>

@@ -79,6 +79,7 @@ export const alertCooldown = Type.Number(range(0, 31_536_000, 'seconds'))
 export const cacheTimeout = Type.Number(range(0, 86_400, 'seconds'))
 export const retention = Type.Number(range(0, 36_500, 'days'))
 export const storeTimeout = Type.Integer(range(1, 60_000, 'milliseconds'))
+export const listsRefresh = Type.Number(range(1, 31_536_000, 'seconds'))
 export const bufferLength = Type.Integer(range(1, 1_000_000, 'an integer'))
 export const subnet = Type.Integer(range(1, 128, 'an integer'))
 

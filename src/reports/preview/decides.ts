@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import type { NamedLists } from '../../clients/named-lists.js'
 import type { Steps } from '../../ground/time/cooperative-yield.js'
 import { ConditionFacts } from '../../rules/conditions/condition-facts.js'
 import { TooMuchWork } from '../../rules/conditions/failure.js'
@@ -14,8 +15,17 @@ export type Decides = ReplayDependencies['decides']
 
 const UNKNOWN = new Error('The log does not have it')
 
-/** Creates a function that returns whether the rule, put among the active ones, is the first of its group for a request. */
-export async function createDecides(router: PathOptions, rule: Rule, active: readonly Rule[]): Promise<Decides> {
+/**
+ * Creates a function that returns whether the rule, put among the active ones, is the first of its group for a request.
+ *
+ * @param lists those that conditions name; undefined where they are not known
+ */
+export async function createDecides(
+  router: PathOptions,
+  rule: Rule,
+  active: readonly Rule[],
+  lists?: NamedLists,
+): Promise<Decides> {
   // Rules after the candidate, and those of other groups, cannot take a request from it, and need not be compiled.
   const others = active.filter(
     (other) => other.name !== rule.name && other.group === rule.group && precedes(other, rule),
@@ -31,7 +41,7 @@ export async function createDecides(router: PathOptions, rule: Rule, active: rea
     if (first === null || candidate === null) return 'too_long'
     if (first !== undefined && first.condition === undefined) return false
     if (first === undefined && rule.condition === undefined) return true
-    const facts = new LoggedFacts(event, path, method, request)
+    const facts = new LoggedFacts(event, path, method, lists, request)
     const holds = conditionHolds(rule, facts)
     const rivals = first === undefined || holds === false ? [] : before.candidates(path, method, nowMs, request)
     return rivals === null ? 'too_long' : yield* withRivals(holds, rivals, facts)
@@ -78,6 +88,7 @@ class LoggedFacts extends ConditionFacts {
     readonly event: LoggedRequest,
     readonly path: string,
     readonly method: string,
+    readonly lists: NamedLists | undefined,
     request: RequestWork,
   ) {
     super(request)
@@ -100,6 +111,11 @@ class LoggedFacts extends ConditionFacts {
 
   get user(): never {
     return this.#unknown()
+  }
+
+  /** The lists are those of now. A command knows none. */
+  isListed(list: string, address: string): boolean {
+    return this.lists === undefined ? this.#unknown() : this.lists.includes(list, address)
   }
 
   header(): never {

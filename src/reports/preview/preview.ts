@@ -8,6 +8,7 @@ import { REQUESTS } from '../../ground/unit.js'
 import { isRate, type Policy } from '../../limiter/algorithm.js'
 import { windowStartMs } from '../../limiter/period.js'
 import { defaultsFor, type Values } from '../../rules/description.js'
+import { listErrors } from '../../rules/list-names.js'
 import type { PathOptions } from '../../rules/patterns/path-patterns.js'
 import { parseRuleInput, RULES, type Rule, type RuleCandidate, ruleErrors } from '../../rules/rule.js'
 import { loadActiveRules } from '../../rules/rule-repository.js'
@@ -66,13 +67,16 @@ export function createPreview(dependencies: PreviewDependencies): Preview {
 
   return async function preview(candidate, { hours = 24, onProgress } = {}) {
     const rule = parseCandidate(candidate)
+    const errors = listErrors({ condition: candidate.condition }, database.lists)
+    if (Object.keys(errors).length > 0) throw new RuleValidationError(errors)
     validateHours(hours)
 
     return database.log.report(async (query) => {
       const { dialect } = database.log
       const entries = entryTablesFor(database, query)
-      const { rules, rejected } = await loadActiveRules(entries)
-      const decides = await createDecides(dependencies.router, rule, rules)
+      const { lists } = database
+      const { rules, rejected } = await loadActiveRules({ ...entries, lists })
+      const decides = await createDecides(dependencies.router, rule, rules, lists)
       const overrides = await readOverrides(entries, dependencies.router, {
         nowMs: clock.now(),
         ratesDecide: rule.group === '',

@@ -66,6 +66,7 @@ function openEnvironment(): Environment {
     .registerFunction('timestamp(google.protobuf.Timestamp): google.protobuf.Timestamp', isReplaced, AT_ONCE)
     .registerFunction('matches(string, string): bool', isReplaced, AT_ONCE)
     .registerFunction('inNetwork(string, string): bool', isReplaced, AT_ONCE)
+    .registerFunction('inList(string, string): bool', isReplaced, AT_ONCE)
     .registerFunction('string(google.protobuf.Timestamp): string', formatTimestamp, AT_ONCE)
 }
 

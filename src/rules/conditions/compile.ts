@@ -8,6 +8,7 @@ import { type ConditionFacts, currentFacts, evaluateWith } from './condition-fac
 import { ConditionFailure, describeAt, errorAt, MISSING } from './failure.js'
 import {
   CONVERSIONS,
+  createListTest,
   createNetworkTest,
   createPatternSearch,
   FUNCTION_NAMES,
@@ -52,12 +53,16 @@ interface Findings {
   readsUser: boolean
   /** Fields without which the condition does not hold. */
   readonly fields: Set<string>
+  /** The names of lists. */
+  readonly lists: Set<string>
 }
 
 export interface CompiledExpression {
   readonly readsUser: boolean
   /** Fields of the user without which the condition does not hold. */
   readonly fields: readonly string[]
+  /** The names of the lists that it asks. */
+  readonly lists: readonly string[]
   /** Returns the value for a request, or throws what the library does, `MISSING` or what a getter of the host's throws. */
   evaluate(facts: ConditionFacts): unknown
 }
@@ -65,12 +70,13 @@ export interface CompiledExpression {
 /** @throws Error that tells the position and the remedy */
 export function compileExpression(text: string): CompiledExpression {
   const { root, check, evaluate } = parseExpression(text)
-  const found: Findings = { readsUser: false, fields: new Set() }
+  const found: Findings = { readsUser: false, fields: new Set(), lists: new Set() }
   prepare(root, { element: undefined, depth: 0, weights: WEIGHTLESS, decides: 'in a row', found })
   check()
   return {
     readsUser: found.readsUser,
     fields: [...found.fields],
+    lists: [...found.lists],
     evaluate: (facts) => evaluateWith(facts, evaluate),
   }
 }
@@ -221,6 +227,11 @@ function prepareFunction(node: Call, scope: Scope): Evaluate | undefined {
   if (name === 'matches') return prepareMatches(node, args, scope)
   const within: Scope = { ...scope, weights: weightsWithin(name, scope.weights) }
   if (name === 'inNetwork') return prepareReplaced(node, args, within, createNetworkTest(node, args[1]))
+  if (name === 'inList') {
+    const list = createListTest(node, args[1])
+    scope.found.lists.add(list.name)
+    return prepareReplaced(node, args, within, list.test)
+  }
   const convert = Object.hasOwn(CONVERSIONS, name) ? CONVERSIONS[name] : undefined
   if (convert !== undefined) return prepareReplaced(node, args, within, convert)
   if (LIBRARY_FUNCTIONS.includes(name)) return prepareAll(args, within)

@@ -32,6 +32,8 @@ export abstract class ConditionFacts {
   abstract readonly ip: string
   /** The object that the host's option `user` answered; null without one. */
   abstract readonly user: object | null
+  /** Returns whether a named list has an address. */
+  abstract isListed(list: string, address: string): boolean
   /** Returns the first value of a header. */
   abstract header(name: string): string | undefined
   /** Returns the first value of a query parameter. */

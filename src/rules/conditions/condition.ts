@@ -14,6 +14,8 @@ const NOT_BOOLEAN = new ConditionFailure('is neither true nor false for this req
 export interface Condition {
   readonly text: string
   readonly readsUser: boolean
+  /** The names of the lists that it asks: mostly none. */
+  readonly lists: readonly string[]
   /**
    * Returns whether the condition holds for a request; one that reads a field that the user does not have does not.
    *
@@ -33,10 +35,11 @@ export function parseCondition(text: string): Condition | undefined {
 }
 
 const compileConditionOnce = remember(REMEMBERED, (text): Condition => {
-  const { evaluate, readsUser, fields } = compileExpression(text)
+  const { evaluate, readsUser, fields, lists } = compileExpression(text)
   return {
     text,
     readsUser,
+    lists,
     holds(facts) {
       // The loop answers as evaluating does, without an error that is thrown for every client without a user.
       for (const field of fields) if (facts.lacks(field)) return false

@@ -4,16 +4,18 @@
  */
 import { isIP } from 'node:net'
 import ipaddr from 'ipaddr.js'
+import { LIST_NAME, LIST_NAME_ALLOWED } from '../../clients/named-lists.js'
 import { parseAddress, parseNetwork } from '../../clients/network.js'
 import { errorMessage } from '../../ground/errors.js'
 import { rememberClients } from '../../ground/remember.js'
 import { SECOND_MS } from '../../ground/time/clock.js'
 import { compiledPattern, patternSize, validatePatternSyntax } from '../patterns/pattern.js'
 import type { Expression } from './cel.js'
+import { currentFacts } from './condition-facts.js'
 import { errorAt } from './failure.js'
 import { isInt, type Value } from './values.js'
 
-export const FUNCTION_NAMES = 'has(), size(), inNetwork(), int(), double(), string(), bool() and timestamp()'
+export const FUNCTION_NAMES = 'has(), size(), inNetwork(), inList(), int(), double(), string(), bool() and timestamp()'
 export const METHOD_NAMES =
   'startsWith(), endsWith(), contains(), matches(), size(), lowerAscii(), upperAscii(), trim(), all(), exists(), exists_one(), map() and filter()'
 
@@ -148,6 +150,22 @@ export function createNetworkTest(node: Expression, argument: Expression | undef
   } catch (error) {
     throw errorAt(argument ?? node, errorMessage(error))
   }
+}
+
+/**
+ * Creates the function that returns whether a text is an address of a named list. Which lists there are is up to the app.
+ *
+ * @throws Error where no list can have the name
+ */
+export function createListTest(
+  node: Expression,
+  argument: Expression | undefined,
+): { readonly name: string; readonly test: Replacement } {
+  const name = literalText(argument)
+  if (name === undefined || !LIST_NAME.test(name)) {
+    throw errorAt(argument ?? node, `the list of inList() is its name in quotes, such as 'tor': ${LIST_NAME_ALLOWED}`)
+  }
+  return { name, test: onText((candidate) => currentFacts().isListed(name, candidate)) }
 }
 
 export function literalText(node: Expression | undefined): string | undefined {

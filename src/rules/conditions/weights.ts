@@ -18,7 +18,7 @@ const CHANGE: Weights = { ...WEIGHTLESS, text: 8 }
 const WEIGHTS: ReadonlyMap<string, Weights> = new Map([
   ...['==', '!='].map((name) => [name, EQUALITY] as const),
   ...['<', '<=', '>', '>=', 'int', 'double', 'bool', 'timestamp'].map((name) => [name, TEXT] as const),
-  ...['startsWith', 'endsWith', 'contains', 'inNetwork'].map((name) => [name, TEXT] as const),
+  ...['startsWith', 'endsWith', 'contains', 'inNetwork', 'inList'].map((name) => [name, TEXT] as const),
   ...['lowerAscii', 'upperAscii', 'trim'].map((name) => [name, CHANGE] as const),
   ['in', { ...WEIGHTLESS, list: 1 }],
   ['+', { ...WEIGHTLESS, text: 1, list: 1 }],

@@ -155,8 +155,13 @@ interface Prepared {
   readonly expired: number
 }
 
-async function prepareImport({ dialect }: Database, clock: Clock, document: unknown, keep: boolean): Promise<Prepared> {
-  const wanted = await validateDocument(document, clock.now())
+async function prepareImport(
+  { dialect, lists }: Database,
+  clock: Clock,
+  document: unknown,
+  keep: boolean,
+): Promise<Prepared> {
+  const wanted = await validateDocument(document, clock.now(), lists)
   const nowMs = clock.now()
   const overrides = wanted.overrides?.filter((override) => !OVERRIDES.hasExpired(override, nowMs))
   const expired = (wanted.overrides?.length ?? 0) - (overrides?.length ?? 0)
@@ -191,8 +196,8 @@ async function applyTo(
     const revision = yield* storedRevision(dialect)
     if (seen !== undefined && revision !== seen) throw new UnseenChange()
     const comparisons = revision === before ? compared : yield* compare()
-    yield* writeComparison(new LockedTable(RULES, dialect, nowMs), comparisons.rules)
-    yield* writeComparison(new LockedTable(OVERRIDES, dialect, nowMs), comparisons.overrides)
+    yield* writeComparison(new LockedTable(RULES, database, nowMs), comparisons.rules)
+    yield* writeComparison(new LockedTable(OVERRIDES, database, nowMs), comparisons.overrides)
     return comparisons
   }
 

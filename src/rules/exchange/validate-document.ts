@@ -1,3 +1,4 @@
+import type { NamedLists } from '../../clients/named-lists.js'
 import { RuleDocumentError } from '../../ground/errors.js'
 import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
 import {
@@ -10,6 +11,7 @@ import {
   toIdentity,
   type Values,
 } from '../description.js'
+import { listErrors } from '../list-names.js'
 import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
 import { RULES } from '../rule.js'
 import type { RuleEntry } from '../rule-fields.js'
@@ -36,9 +38,10 @@ const FIELD_NAMES = ['$schema', 'version', RULES.list, OVERRIDES.list]
  *
  * @param document the parsed JSON
  * @param nowMs the time from which durations count
+ * @param lists those that conditions may name; undefined where they are not known
  * @throws RuleDocumentError with a message for every wrong field, up to about ten thousand
  */
-export async function validateDocument(document: unknown, nowMs: number): Promise<ValidDocument> {
+export async function validateDocument(document: unknown, nowMs: number, lists?: NamedLists): Promise<ValidDocument> {
   const errors = new Map<string, string>()
   const complain: Complain = (location, message) => errors.set(location, errors.get(location) ?? message)
   if (!isObject(document)) throw new RuleDocumentError({ document: 'must be an object' })
@@ -51,8 +54,8 @@ export async function validateDocument(document: unknown, nowMs: number): Promis
     complain('rules', 'is missing: give "rules", "overrides" or both; an empty list deletes all')
   }
   const isEnough = () => errors.size >= ENOUGH
-  const rules = await validateEntries(RULES, fields.rules, nowMs, complain, isEnough)
-  const overrides = await validateEntries(OVERRIDES, fields.overrides, nowMs, complain, isEnough)
+  const rules = await validateEntries(RULES, fields.rules, nowMs, lists, complain, isEnough)
+  const overrides = await validateEntries(OVERRIDES, fields.overrides, nowMs, lists, complain, isEnough)
   if (errors.size > 0) throw new RuleDocumentError(Object.fromEntries(errors))
   return { rules, overrides }
 }
@@ -69,6 +72,7 @@ async function validateEntries<Table extends FieldTable, Identity extends keyof 
   description: Description<Table, Identity>,
   list: unknown,
   nowMs: number,
+  lists: NamedLists | undefined,
   complain: Complain,
   isEnough: () => boolean,
 ): Promise<Entry<Table>[] | undefined> {
@@ -87,7 +91,7 @@ async function validateEntries<Table extends FieldTable, Identity extends keyof 
       complain(description.list, `has too many errors: ${location} and later entries were not validated`)
       break
     }
-    const entry = validateEntry(description, location, value, nowMs, defaults, complain)
+    const entry = validateEntry(description, location, value, nowMs, lists, defaults, complain)
     if (entry !== undefined) {
       const identity = toIdentity(description, entry)
       const twin = locations.get(identity)
@@ -106,6 +110,7 @@ function validateEntry<Table extends FieldTable, Identity extends keyof Table & 
   location: string,
   value: unknown,
   nowMs: number,
+  lists: NamedLists | undefined,
   defaults: Values,
   complain: Complain,
 ): Entry<Table> | undefined {
@@ -120,6 +125,7 @@ function validateEntry<Table extends FieldTable, Identity extends keyof Table & 
   const values = { ...defaults, ...expanded.values }
   // A past expiry is no error here: the file is old, and the entry is left out.
   const errors = new Map([
+    ...Object.entries(listErrors(values, lists)),
     ...Object.entries(description.errors(values, 'new', Number.NEGATIVE_INFINITY)),
     ...Object.entries(expanded.errors),
   ])

@@ -50,7 +50,7 @@ export async function revertChange(database: Database, nowMs: number, changeId: 
   const locked = marks.length === 0 ? descriptions : [...descriptions, MARKS]
   await changeLocked(database, locked, function* () {
     for (const description of descriptions) {
-      const table = new LockedTable(description, database.dialect, nowMs)
+      const table = new LockedTable(description, database, nowMs)
       yield* undo(
         table,
         net.filter(({ entity }) => entity === description.entity),

@@ -1,3 +1,4 @@
+import { type NamedLists, NO_LISTS } from '../../clients/named-lists.js'
 import type { Database } from '../../database/database.js'
 import type { Query } from '../../database/dialect.js'
 import { readRevision } from '../../database/revision.js'
@@ -113,6 +114,8 @@ export class CurrentSnapshot {
 /** The rules and overrides in force at one moment. Immutable: a change creates a new one. */
 export interface Snapshot extends RuleGroups {
   readonly overrides: OverrideSet
+  /** The lists that conditions name. */
+  readonly lists: NamedLists
   /** The rows that are left out. */
   readonly rejected: readonly RejectedRow[]
 }
@@ -135,7 +138,7 @@ const TRIES = 3
 export class SnapshotReader {
   readonly #options: SnapshotReaderOptions
   readonly #overrides: OverrideReader
-  readonly #ruleReader = new RuleReader()
+  readonly #ruleReader: RuleReader
   #rules: LoadedRules | undefined
   /** The last snapshot that was read; an empty one before the first. */
   snapshot: Snapshot
@@ -148,7 +151,9 @@ export class SnapshotReader {
     const { database, router } = options
     this.#options = options
     this.#overrides = new OverrideReader(database.dialect, router)
-    this.snapshot = { ...noRules(router), overrides: OverrideSet.empty(router), rejected: [] }
+    this.#ruleReader = new RuleReader(database.lists)
+    const lists = database.lists ?? NO_LISTS
+    this.snapshot = { ...noRules(router), overrides: OverrideSet.empty(router), lists, rejected: [] }
   }
 
   /**
@@ -197,7 +202,12 @@ export class SnapshotReader {
     if (loaded !== this.#rules || overrides !== previous.overrides) {
       const groups = loaded === this.#rules ? previous : await compileGroups(loaded.rules, router, previous)
       this.#rules = loaded
-      this.snapshot = { ...groups, overrides, rejected: [...loaded.rejected, ...this.#overrides.rejected()] }
+      this.snapshot = {
+        ...groups,
+        overrides,
+        lists: previous.lists,
+        rejected: [...loaded.rejected, ...this.#overrides.rejected()],
+      }
     }
     return revision
   }

@@ -87,7 +87,7 @@ forEachDatabase((provider) => {
     const { database, rules, revertNewest } = await open(t, provider)
     await rules.create({ data: { ...RULE, name: 'a' } })
     await changeLocked(database, [RULES], function* () {
-      const table = new LockedTable(RULES, database.dialect, clock.now())
+      const table = new LockedTable(RULES, database, clock.now())
       for (const values of [{ name: 'b' }, { name: 'c', rate: '9/m' }]) {
         const [row] = yield* table.find('true', [])
         if (row !== undefined) yield* table.update(row, values)

@@ -930,6 +930,28 @@ CREATE TABLE "rate_limit_alert_run" (
 );
 
 -- CreateTable
+CREATE TABLE "rate_limit_list" (
+    "source" VARCHAR(64) NOT NULL,
+    "version" VARCHAR(36) NOT NULL,
+    "parts" INTEGER NOT NULL,
+    "etag" TEXT,
+    "last_modified" TEXT,
+    "checked_at" TIMESTAMPTZ(3) NOT NULL,
+
+    CONSTRAINT "rate_limit_list_pkey" PRIMARY KEY ("source")
+);
+
+-- CreateTable
+CREATE TABLE "rate_limit_list_part" (
+    "version" VARCHAR(36) NOT NULL,
+    "part" INTEGER NOT NULL,
+    "source" VARCHAR(64) NOT NULL,
+    "text" TEXT NOT NULL,
+
+    CONSTRAINT "rate_limit_list_part_pkey" PRIMARY KEY ("version","part")
+);
+
+-- CreateTable
 CREATE TABLE "rate_limit_job" (
     "name" VARCHAR(100) NOT NULL,
     "due_at" TIMESTAMPTZ(3) NOT NULL,
@@ -941,6 +963,9 @@ CREATE TABLE "rate_limit_job" (
 
     CONSTRAINT "rate_limit_job_pkey" PRIMARY KEY ("name")
 );
+
+-- CreateIndex
+CREATE INDEX "rate_limit_list_part_source_idx" ON "rate_limit_list_part"("source");
 
 -- CreateIndex
 CREATE INDEX "rate_limit_alert_expires_at_idx" ON "rate_limit_alert"("expires_at");

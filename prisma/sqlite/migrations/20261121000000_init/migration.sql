@@ -760,6 +760,26 @@ CREATE TABLE "rate_limit_alert_run" (
 );
 
 -- CreateTable
+CREATE TABLE "rate_limit_list" (
+    "source" TEXT NOT NULL PRIMARY KEY,
+    "version" TEXT NOT NULL,
+    "parts" INTEGER NOT NULL,
+    "etag" TEXT,
+    "last_modified" TEXT,
+    "checked_at" DATETIME NOT NULL
+);
+
+-- CreateTable
+CREATE TABLE "rate_limit_list_part" (
+    "version" TEXT NOT NULL,
+    "part" INTEGER NOT NULL,
+    "source" TEXT NOT NULL,
+    "text" TEXT NOT NULL,
+
+    PRIMARY KEY ("version", "part")
+);
+
+-- CreateTable
 CREATE TABLE "rate_limit_job" (
     "name" TEXT NOT NULL PRIMARY KEY,
     "due_at" DATETIME NOT NULL,
@@ -769,6 +789,9 @@ CREATE TABLE "rate_limit_job" (
     "finished_at" DATETIME,
     "error" TEXT
 );
+
+-- CreateIndex
+CREATE INDEX "rate_limit_list_part_source_idx" ON "rate_limit_list_part"("source");
 
 -- CreateIndex
 CREATE INDEX "rate_limit_alert_expires_at_idx" ON "rate_limit_alert"("expires_at");

@@ -5,7 +5,7 @@ import {
   isPublicAddress,
   lookupPublic,
   PrivateNetworkError,
-} from '../../../src/operations/alerts/public-address.js'
+} from '../../../src/operations/outgoing/public-address.js'
 import { startAlerts } from '../../support/alerts.js'
 import { startWebhookReceiver } from '../../support/webhook-receiver.js'
 

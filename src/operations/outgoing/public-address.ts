@@ -2,7 +2,7 @@ import { type LookupAddress, lookup } from 'node:dns'
 import { isIP, type LookupFunction } from 'node:net'
 import ipaddr from 'ipaddr.js'
 
-/** A webhook that leads into a private network. The message names no address, which would map that network. */
+/** A URL that leads into a private network. The message names no address, which would map that network. */
 export class PrivateNetworkError extends Error {
   constructor() {
     super('leads into a private network, which blockPrivateNetworks refuses')
