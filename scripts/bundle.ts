@@ -17,6 +17,7 @@ const ENTRIES = [
   'src/dashboard.js',
   'src/api.js',
   'src/limiter.js',
+  'src/reports.js',
   'src/limiter/conformance/conformance.js',
   'src/database/prisma/generated-client.js',
   'src/database/sqlite-worker.js',
@@ -30,6 +31,7 @@ const TYPES = [
   'src/dashboard',
   'src/api',
   'src/limiter',
+  'src/reports',
   'src/limiter/conformance/conformance',
   'admin/index',
 ].map((name) => `${name}.d.ts`)

@@ -15,6 +15,7 @@ const ENTRIES = [
   'src/dashboard',
   'src/api',
   'src/limiter',
+  'src/reports',
   'admin/index',
   'src/limiter/conformance/conformance',
 ].map((name) => join(DIST, `${name}.d.ts`))
