@@ -1,18 +1,17 @@
 /** `npm run screenshots`: the pictures of the documentation, of the pages and the demo's shop. Needs Chromium (`CHROMIUM`, or Debian's). */
-import { mkdtemp, rm } from 'node:fs/promises'
-import { tmpdir } from 'node:os'
+import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import Fastify, { type FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { type Browser, type BrowserContextOptions, chromium, type Page } from 'playwright-core'
-import { dashboardPlugin } from '../src/dashboard.js'
-import { asActor, rateLimitPlugin } from '../src/index.js'
+import { asActor } from '../src/index.js'
 import { fromSource } from '../src/rules/history/actor.js'
-import { tellDemoPast } from './example/demo.js'
+import { drawBlockAndProof } from './docs/block-and-proof.js'
+import { DASHBOARD, NOW_MS, startPicturedShop } from './docs/pictured-shop.js'
 
 const FOLDER = 'docs/images'
 const CHROMIUM = process.env.CHROMIUM ?? '/usr/bin/chromium'
-/** The time of the pages. */
-const NOW_MS = Date.UTC(2026, 10, 21, 14, 32)
+/** The picture that moves. */
+const MOVING = 'block.svg'
 
 /** A picture of one page. */
 interface Picture {
@@ -22,7 +21,6 @@ interface Picture {
   readonly prepare?: (page: Page) => Promise<void>
 }
 
-const DASHBOARD = '/ratelimit/dashboard/'
 const DESK = { viewport: { width: 1280, height: 1282 } }
 
 function wide(height: number): BrowserContextOptions {
@@ -79,20 +77,6 @@ const PICTURES: Readonly<Record<string, Picture>> = {
   },
 }
 
-async function buildApp(folder: string): Promise<FastifyInstance> {
-  const app = Fastify()
-  await app.register(rateLimitPlugin, {
-    database: `file:${join(folder, 'shop.db')}`,
-    logEvents: true,
-    useDynamicRules: true,
-    clock: { now: () => NOW_MS },
-  })
-  await app.register(dashboardPlugin, { prefix: '/ratelimit', isStaff: () => ({ actor: 'alice', role: 'admin' }) })
-  await tellDemoPast(app, '100/m', NOW_MS)
-  await tellChanges(app)
-  return app
-}
-
 /** Adds changes by people, eighteen hours apart. */
 async function tellChanges(app: FastifyInstance): Promise<void> {
   const { client } = app.smartRateLimit
@@ -129,13 +113,17 @@ async function takePictures(browser: Browser, origin: string, names: readonly st
   }
 }
 
-const folder = await mkdtemp(join(tmpdir(), 'screenshots-'))
-const app = await buildApp(folder)
+const names = process.argv.slice(2)
 const browser = await chromium.launch({ executablePath: CHROMIUM, args: ['--no-sandbox', '--disable-gpu'] })
+const shop = await startPicturedShop()
 try {
-  await takePictures(browser, await app.listen({ port: 0, host: '127.0.0.1' }), process.argv.slice(2))
+  await tellChanges(shop.app)
+  await takePictures(browser, shop.origin, names)
+  if (names.length === 0 || names.includes(MOVING)) {
+    await writeFile(join(FOLDER, MOVING), await drawBlockAndProof(browser))
+    console.log(join(FOLDER, MOVING))
+  }
 } finally {
   await browser.close()
-  await app.close()
-  await rm(folder, { recursive: true })
+  await shop.close()
 }
