@@ -39,7 +39,7 @@ export function markdownReport(
     `| ${measuredCells(BARE, bare, '', '').join(' | ')} |`,
     ...results.map(({ row, rounds }) => {
       const share = median(rounds.map(shareOfBare)).toFixed(2)
-      const over = median(rounds.map((round) => round.serverCpu - round.bare.serverCpu)).toFixed(1)
+      const over = withSpread(rounds.map((round) => round.serverCpu - round.bare.serverCpu))
       return `| ${measuredCells(row.name, rounds, share, over).join(' | ')} |`
     }),
     '',
@@ -72,6 +72,14 @@ function measuredCells(name: string, rounds: readonly Measured[], share: string,
     Number.isNaN(database) ? '?' : database.toFixed(1),
     `${median(rounds.map(({ p99Ms }) => p99Ms)).toFixed(1)} ms`,
   ]
+}
+
+/** Returns the median, and the least and the most: `4.6 (4.1 to 5.9)`. */
+function withSpread(values: readonly number[]): string {
+  const [middle, least, most] = [median(values), Math.min(...values), Math.max(...values)].map((value) =>
+    value.toFixed(1),
+  )
+  return `${middle} (${least} to ${most})`
 }
 
 function shareOfBare({ requestsPerSecond, bare }: Measurement): number {

@@ -122,6 +122,22 @@ test('no page but the one of the panel leads into the panel', () => {
   )
 })
 
+test('the README begins with what it is, the install line, code, and a picture that moves, below 500 kB', () => {
+  const readme = readFileSync(join(PACKAGE_ROOT, 'README.md'), 'utf8')
+  const [first = ''] = readme.split(/^## /m)
+  assert.deepEqual(
+    [...first.matchAll(/^(?:# |```(?=\w)|!\[)/gm)].map(([begins]) => begins),
+    ['# ', '```', '```', '!['],
+  )
+  assert.match(first, /^npm install fastify fastify-smart-ratelimit$/m)
+  const picture = /\]\((docs\/images\/[^)]+)\)/.exec(first)?.[1] ?? ''
+  const svg = readFileSync(join(PACKAGE_ROOT, picture), 'utf8')
+  assert.ok(svg.length < 500_000)
+  assert.equal(svg.match(/<image [^>]*href="data:image\/webp;base64,/g)?.length, svg.match(/@keyframes /g)?.length)
+  assert.match(svg, /prefers-reduced-motion/)
+  assert.ok(readme.split('\n').length <= 121)
+})
+
 test('the README has less than 10 kB', () => {
   assert.ok(statSync(join(PACKAGE_ROOT, 'README.md')).size < 10_000)
 })

@@ -10,7 +10,7 @@ import { runLoad } from '../../scripts/bench/load.js'
 import type { Measured } from '../../scripts/bench/measure.js'
 import { markdownReport, type RowResult } from '../../scripts/bench/report.js'
 import { ROWS } from '../../scripts/bench/rows.js'
-import { parseBars, ratioChart } from '../../scripts/docs/ratio-chart.js'
+import { cpuChart, parseBars } from '../../scripts/docs/cpu-chart.js'
 import { runScript, startScript } from '../support/scripts.js'
 
 const USUAL: Measured = {
@@ -66,7 +66,7 @@ describe('the report of the benchmark', () => {
     )
     assert.deepEqual(lines.slice(4), [
       '| bare Fastify | 40,000 ± 50 % |  | 22.0 |  | 0.0 | 4.0 ms |',
-      '| fastify-smart-ratelimit, SQLite | 30,000 ± 52 % | 0.80 | 28.0 | 6.0 | 0.0 | 8.0 ms |',
+      '| fastify-smart-ratelimit, SQLite | 30,000 ± 52 % | 0.80 | 28.0 | 6.0 (6.0 to 7.0) | 0.0 | 8.0 ms |',
       '',
       '| Compared | target | ratio | |',
       '|---|--:|--:|---|',
@@ -91,7 +91,7 @@ describe('the report of the benchmark', () => {
   test('says aloud which row answered wrongly or lost events, and what is unknown', () => {
     assert.match(
       tables(result('fastify-smart-ratelimit, PostgreSQL + events', { lostEvents: 7, databaseCpu: Number.NaN })),
-      /PostgreSQL \+ events, 7 EVENTS LOST \| 100 ± 0 % \| 1\.00 \| 20\.0 \| 0\.0 \| \? \|/,
+      /PostgreSQL \+ events, 7 EVENTS LOST \| 100 ± 0 % \| 1\.00 \| 20\.0 \| 0\.0 \(0\.0 to 0\.0\) \| \? \|/,
     )
     assert.match(tables(result('rate-limiter-flexible, memory', {}, { refusals: 3 })), /memory, 3 WRONG ANSWERS \|/)
   })
@@ -106,18 +106,22 @@ describe('the report of the benchmark', () => {
     assert.doesNotMatch(tables(ours, ...peers.slice(1)), /reached/)
   })
 
-  test('has a picture of every limiter, which says the same in words', () => {
-    const [ours, peer] = [{ requestsPerSecond: 200 }, { requestsPerSecond: 75 }]
+  test('has a picture of each limiter with each store, with the spread, which says the same in words', () => {
+    const taking = (...micros: number[]) => micros.map((serverCpu) => ({ serverCpu, bare: { serverCpu: 10 } }))
     const report = tables(
       result('bare Fastify, with three headers', {}),
-      result('fastify-smart-ratelimit, memory', ours),
-      result('@fastify/rate-limit, memory', peer),
+      result('fastify-smart-ratelimit, Redis', ...taking(30, 33, 31)),
+      result('fastify-smart-ratelimit, memory', ...taking(14, 13, 16)),
+      result('fastify-smart-ratelimit, SQLite + events', ...taking(50)),
+      result('@fastify/rate-limit, memory', ...taking(15)),
     )
-    const svg = ratioChart(parseBars(`<!-- benchmarks:begin -->\n${report}\n<!-- benchmarks:end -->`))
-    assert.match(
-      svg,
-      /<desc id="description">fastify-smart-ratelimit, memory: 2\.00; @fastify\/rate-limit, memory: 0\.75<\/desc>/,
-    )
+    const svg = cpuChart(parseBars(`<!-- benchmarks:begin -->\n${report}\n<!-- benchmarks:end -->`))
+    const [, words] = /<desc id="description">(.*)<\/desc>/.exec(svg) ?? []
+    assert.deepEqual(words?.split('; '), [
+      'fastify-smart-ratelimit, memory: 4.0 (3.0 to 6.0)',
+      '@fastify/rate-limit, memory: 5.0',
+      'fastify-smart-ratelimit, Redis: 21.0 (20.0 to 23.0)',
+    ])
     const [, x = '', width = ''] = /class="ours" x="(\d+)" y="\d+" width="([\d.]+)"/.exec(svg) ?? []
     const [, total = ''] = /viewBox="0 0 (\d+) /.exec(svg) ?? []
     assert.ok(Number(width) > 0 && Number(x) + Number(width) < Number(total))
@@ -176,7 +180,9 @@ describe('npm run bench', () => {
     assert.equal(status, 0, stderr)
     assert.match(stdout, /; 2 process\(es\), 2 at a time loaded over 64 connections each, /)
     const names = [
-      ...stdout.matchAll(/^\| (\S.*?) \| [\d,]+ ± 0 % \| [\d.]* \| [\d.]+ \| [-\d.]* \| 0\.0 \| [\d.]+ ms \|$/gm),
+      ...stdout.matchAll(
+        /^\| (\S.*?) \| [\d,]+ ± 0 % \| [\d.]* \| [\d.]+ \| (?:[-\d.]+ \([-\d.]+ to [-\d.]+\))? \| 0\.0 \| [\d.]+ ms \|$/gm,
+      ),
     ]
     assert.deepEqual(
       names.map(([, name]) => name),
