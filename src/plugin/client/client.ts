@@ -4,7 +4,9 @@ import { partitionEvents } from '../../database/partitions.js'
 import type { GeneratedClient } from '../../database/prisma/generated-client.js'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { loadModule, modulePath } from '../../ground/package-root.js'
+import { validateSettings } from '../../ground/setting.js'
 import { type Clock, systemClock } from '../../ground/time/clock.js'
+import { COUNTING_SETTINGS } from '../../limiter/core/counting-settings.js'
 import { SQLITE_FUNCTIONS } from '../../limiter/stores/sql/sqlite-functions.js'
 import type { RetentionOptions } from '../../log/rollups/retention.js'
 import { withCheckedWrites } from './client-extension.js'
@@ -49,6 +51,7 @@ export function createRateLimitClient({ clock = systemClock, ...options }: Clien
 }
 
 function databaseOf({ database: url = DEFAULT_DATABASE_URL, schema, events, threads }: Omit<ClientOptions, 'clock'>) {
+  validateSettings({ schema: COUNTING_SETTINGS.schema }, { schema }, (name) => name)
   const parts = { functions: SQLITE_FUNCTIONS, mayUseThreads: threads }
   const { database: logUrl = url } = events ?? {}
   const log = logUrl === url ? undefined : new Database(logUrl, schema, { ...parts, setting: 'events.database' })

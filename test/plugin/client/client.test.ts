@@ -32,6 +32,13 @@ test('the first thing that a client does with a new file may be any write', asyn
   atEnd(t, () => rm(folder, { recursive: true }))
 })
 
+test('a schema that a server would refuse is refused before it is created', async () => {
+  const options = { database: 'postgresql://127.0.0.1/limits', schema: 'My-limits' }
+  const refusal = { message: /^Setting "schema" is "My-limits": give a name of letters, digits and _, at most 63$/ }
+  assert.throws(() => createRateLimitClient(options), refusal)
+  await assert.rejects(migrate(options), refusal)
+})
+
 forEachDatabase((provider, open) => {
   describe('the client', () => {
     test('writes no rule that is wrong, through whichever call it comes', async () => {
