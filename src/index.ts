@@ -43,7 +43,6 @@ export type {
   Check,
   Decision,
   NamedWindow,
-  PlainPolicy,
   Policy,
   Settlement,
   Window,

@@ -1,6 +1,6 @@
 import type { TestContext } from 'node:test'
 import type { FastifyServerOptions } from 'fastify'
-import { type CheckOptions, checkPlugin } from '../../src/api.js'
+import { type CheckPluginOptions, checkPlugin } from '../../src/api.js'
 import type { RateLimitOptions } from '../../src/index.js'
 import { addToken } from '../../src/staff/api/token-table.js'
 import { TOKEN_ROLES, type TokenRole } from '../../src/staff/shell/roles.js'
@@ -11,7 +11,7 @@ import type { Provider } from './databases.js'
 export const CHECK = '/check'
 
 interface CheckAppOptions {
-  readonly check?: CheckOptions
+  readonly check?: CheckPluginOptions
   readonly plugin?: RateLimitOptions
   readonly fastify?: FastifyServerOptions
 }

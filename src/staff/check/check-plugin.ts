@@ -4,7 +4,7 @@ import { InvalidSettingError } from '../../ground/errors.js'
 import { internalsFor } from '../../plugin/internals.js'
 import type { AuthorizeCheck } from './check-guard.js'
 
-export interface CheckOptions {
+export interface CheckPluginOptions {
   /** Whether tokens of the role `checker` open it, as `ratelimit token create --role checker` makes them: `true` unless given. */
   readonly tokens?: boolean | undefined
   /**
@@ -24,14 +24,14 @@ const KNOWN = ['tokens', 'authorize', 'prefix', 'logLevel', 'logSerializers']
  * @throws InvalidSettingError for an invalid or unknown option, without a prefix, and where the limit without a rule counts
  * what ends elsewhere
  */
-export const checkPlugin: FastifyPluginAsync<CheckOptions> = fp(registerWithChecks, {
+export const checkPlugin: FastifyPluginAsync<CheckPluginOptions> = fp(registerWithChecks, {
   name: 'fastify-smart-ratelimit/check',
   fastify: '5.x',
   dependencies: ['fastify-smart-ratelimit'],
   encapsulate: true,
 })
 
-async function registerWithChecks(app: FastifyInstance, options: CheckOptions): Promise<void> {
+async function registerWithChecks(app: FastifyInstance, options: CheckPluginOptions): Promise<void> {
   const { tokens: takesTokens = true, authorize } = options
   validateCheckOptions(options, app.prefix)
   const internals = internalsFor(app)
@@ -51,7 +51,7 @@ async function registerWithChecks(app: FastifyInstance, options: CheckOptions): 
   await registerChecks(app, internals, { tokens, authorize })
 }
 
-function validateCheckOptions(options: CheckOptions, prefix: string): void {
+function validateCheckOptions(options: CheckPluginOptions, prefix: string): void {
   const unknown = Object.keys(options).find((name) => !KNOWN.includes(name))
   if (unknown !== undefined) {
     throw new InvalidSettingError(`Option "${unknown}" of checkPlugin does not exist: give one of ${KNOWN.join(', ')}`)
