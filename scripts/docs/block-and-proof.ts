@@ -109,7 +109,7 @@ function terminal({ times, counts, last }: Answers): string {
   </style><pre>${lines.join('\n')}</pre>`
 }
 
-/** Returns the frames one after the other, over and over; all captions, and the last page of the dashboard, where nothing may move. */
+/** Returns the frames one after the other, over and over; where nothing may move, the last page of the dashboard. */
 function toSvg(frames: readonly Frame[]): string {
   const wholeMs = frames.reduce((sum, { shownMs }) => sum + shownMs, 0)
   const still = frames.length - 2
@@ -121,14 +121,15 @@ function toSvg(frames: readonly Frame[]): string {
     const to = share(startMs)
     const before = index === 0 ? '' : `0% { opacity: 0 } `
     const after = index === frames.length - 1 ? '' : `${to} { opacity: 0 } `
-    return `@keyframes f${index} { ${before}${from} { opacity: 1 } ${after}} #f${index} { animation: f${index} ${wholeMs}ms step-end infinite }`
+    const moving = `@media (prefers-reduced-motion: no-preference) { #f${index} { animation: f${index} ${wholeMs}ms step-end infinite } }`
+    return `@keyframes f${index} { ${before}${from} { opacity: 1 } ${after}} ${moving}`
   })
   const height = HEIGHT + CAPTION_HEIGHT
   return [
     `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 ${WIDTH} ${height}" width="${WIDTH}" height="${height}" role="img" aria-labelledby="title description">`,
     '<title id="title">From refused requests to a block, and its proof</title>',
     `<desc id="description">${frames.map(({ caption }) => caption).join('. ')}.</desc>`,
-    `<style>g { opacity: 0 } ${rules.join(' ')} @media (prefers-reduced-motion: reduce) { g { animation: none !important } #f${still} { opacity: 1 } }</style>`,
+    `<style>g { opacity: 0 } #f${still} { opacity: 1 } ${rules.join(' ')}</style>`,
     `<rect width="${WIDTH}" height="${height}" rx="8" fill="#161b22"/>`,
     ...frames.map(
       ({ caption, image, marked }, index) =>
