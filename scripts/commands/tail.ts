@@ -1,4 +1,5 @@
 import { latestStartMs, SECOND_MS } from '../../src/ground/time/clock.js'
+import { isSum } from '../../src/log/event-sql.js'
 import type { Settings } from '../../src/plugin/settings/resolve.js'
 import { type ClientSearch, parseClientSearch } from '../../src/reports/client-search.js'
 import type { ListedEvent } from '../../src/reports/listed-events.js'
@@ -77,10 +78,10 @@ function eventLine({ timestampMs, client, key, policy, outcome, allowed, method,
   return [
     new Date(timestampMs).toISOString(),
     shown.padEnd('no store answered'.length),
-    (client || key).padEnd(18),
+    (isSum({ key }) ? '(only added up)' : client || key).padEnd(18),
     policy.padEnd(12),
     `${method} ${path}`,
-    `${event.count}/${event.limit}`,
+    ...(isSum({ key }) ? [] : [`${event.count}/${event.limit}`]),
     ...(event.weight === 1 ? [] : [`x${event.weight}`]),
   ].join('  ')
 }

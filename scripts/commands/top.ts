@@ -1,7 +1,7 @@
 import { DAY_MS, SECOND_MS } from '../../src/ground/time/clock.js'
 import { createReportRunner } from '../../src/reports/report.js'
 import type { TimeRange } from '../../src/reports/report-window.js'
-import { type TopClient, topClients } from '../../src/reports/top-clients.js'
+import { hasSums, type TopClient, topClients } from '../../src/reports/top-clients.js'
 import { rangeText } from '../../src/staff/dashboard/time-range.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withDatabaseToRead } from './support/open-database.js'
@@ -31,7 +31,10 @@ export async function run(options: TopOptions, context: CommandContext): Promise
   const window = range ?? { days: parseLength('--within', within) / DAY_MS }
   return withDatabaseToRead(settings, async ({ database }) => {
     const runReport = createReportRunner(database, settings.clock)
-    const read = async () => toResult(range ?? within, await runReport(topClients({ ...window, by, limit })))
+    const read = async () => {
+      const clients = await runReport(topClients({ ...window, by, limit }))
+      return toResult(range ?? within, clients, await runReport(hasSums(window)))
+    }
     if (!options.follow) return read()
     await follow(context.signal, PAUSE_MS, async () => {
       const { json, lines } = await read()
@@ -42,7 +45,10 @@ export async function run(options: TopOptions, context: CommandContext): Promise
   })
 }
 
-function toResult(window: TimeRange | string, clients: readonly TopClient[]) {
+const ONLY_SUMS =
+  'Allowed requests are only added up: these are the requests that were refused, denied, or would be refused.'
+
+function toResult(window: TimeRange | string, clients: readonly TopClient[], onlySums: boolean) {
   const rows = [HEADINGS, ...clients.map(toCells)]
   const widths = HEADINGS.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
   const table = rows.map((row) =>
@@ -55,7 +61,11 @@ function toResult(window: TimeRange | string, clients: readonly TopClient[]) {
   )
   const words = typeof window === 'string' ? `within ${window}` : rangeText(window)
   const json = typeof window === 'string' ? { within: window } : rangeJson(window)
-  return { json: { ...json, clients }, lines: clients.length === 0 ? [`No request ${words}.`] : table }
+  const lines = clients.length === 0 ? [`No request ${onlySums ? 'of a client ' : ''}${words}.`] : table
+  return {
+    json: { ...json, ...(onlySums && { only_sums: true }), clients },
+    lines: onlySums ? [...lines, '', ONLY_SUMS] : lines,
+  }
 }
 
 function isNumeric(column: number): boolean {

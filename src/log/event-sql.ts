@@ -78,6 +78,11 @@ export const HAS_OTHER_KEY = `rule_name <> '' AND client <> '' AND CASE
 /** The condition of a row that only adds up allowed requests: it has no client, and the pattern of a route as its path. */
 export const IS_SUM = `key = ''`
 
+/** Returns whether a row only adds up allowed requests. */
+export function isSum({ key }: { readonly key: string }): boolean {
+  return key === ''
+}
+
 /** A denial is no offence: no total includes it, and it has a count of its own. */
 export const IS_DENIED = `outcome = 'denied'`
 export const IS_REFUSED = `allowed = false AND outcome <> 'denied'`

@@ -1,9 +1,12 @@
 import { InvalidSettingError } from '../ground/errors.js'
+import { IS_SUM } from '../log/event-sql.js'
 import { type ClientCounts, type PolicyCounts, readClientCounts, sumRequests } from './client-counts.js'
+import { Parameters } from './filter.js'
+import { duringPeriod } from './logged-events.js'
 import { CLIENTS_BY_REFUSALS, CLIENTS_BY_REQUESTS } from './ranked-counts.js'
 import { rank } from './ranking.js'
 import { type LogSnapshot, type RankingOptions, type Report, validateAtLeastOne } from './report.js'
-import { type ReportWindow, toWindow, windowFor } from './report-window.js'
+import { type ReportWindow, toWindow, type WindowOptions, windowFor } from './report-window.js'
 
 /** A client, whatever limits it met: `ip:203.0.113.7`, `user:7`, `header:x-api-key:<value>`. */
 export interface TopClient extends ClientCounts {
@@ -35,6 +38,17 @@ export function topClients({
   validateAtLeastOne('limit', limit)
   validateMeasure(by)
   return async (snapshot) => countClients(snapshot, window, await rankClients(snapshot, window, by, limit))
+}
+
+/** Reports whether the log only adds up allowed requests of a window, so that no ranking of clients counts them. */
+export function hasSums(options: WindowOptions): Report<boolean> {
+  const window = toWindow(options, 7)
+  return async ({ query, dialect, nowMs }) => {
+    const parameters = new Parameters()
+    const isWithin = duringPeriod(dialect, windowFor(window, nowMs), parameters)
+    const sql = `SELECT 1 FROM ${dialect.table('rate_limit_event')} WHERE ${IS_SUM} AND ${isWithin} LIMIT 1`
+    return (await query(sql, parameters.values)).length > 0
+  }
 }
 
 /** Returns the clients that were refused the most, or that asked the most. */

@@ -5,12 +5,13 @@ import { dashboardPlugin } from '../../src/dashboard.js'
 import { resolveSettings } from '../../src/plugin/settings/resolve.js'
 import { startWithApi } from '../support/api-app.js'
 import { forEachDatabase } from '../support/databases.js'
+import { ratelimit } from '../support/scripts.js'
 
 const SUMS = { allowed: 'sums', refused: 'collapsed' } as const
 
 forEachDatabase((provider) => {
   test('of sums and collapsed refusals the totals, the rules and the offenders are exact, and clients are of refusals', async (t) => {
-    const { app, request, call } = await startWithApi(t, provider, {
+    const { app, request, call, database } = await startWithApi(t, provider, {
       plugin: { logEvents: SUMS, middleware: { defaultRate: '3/m' } },
       routes: (app) => {
         app.get('/items/:id', async () => 'ok')
@@ -62,6 +63,29 @@ forEachDatabase((provider) => {
     assert.match(page.text, /Refused × [78]/)
     const dashboard = await request('/ops/dashboard/')
     assert.match(dashboard.text, /Allowed requests are only added up/)
+    const all = await request('/ops/dashboard/events.html')
+    assert.match(all.text, /17 requests, in \d+ rows, newest first/)
+    // The first request after a pause is written alone.
+    const [row = ''] = /<tr [^>]*>(?:(?!<tr)[\s\S])*\/items\/:id(?:(?!<tr)[\s\S])*<\/tr>/.exec(all.text) ?? []
+    assert.match(row, /<span class="faint">[123] allowed requests?, only added up<\/span>/)
+    assert.match(row, /<span class="decision allowed">Allowed/)
+    assert.doesNotMatch(row, /Why\?|0 of 0/)
+    assert.match(all.text, /<span class="faint">other paths<\/span>/)
+    assert.match(offender.text, /Latest 13 requests, in \d rows/)
+    for (const list of ['clients', 'offenders', 'incidents']) {
+      assert.equal((await call('GET', `/reports/${list}`, { as: 'viewer' })).json.only_sums, true, list)
+    }
+    const env = {
+      RATELIMIT_DATABASE_URL: database.url,
+      RATELIMIT_EVENTS_DATABASE_URL: database.events?.database ?? '',
+      RATELIMIT_SCHEMA: database.schema,
+    }
+    const top = ['top', '--since', '2026-01-15', '--until', '2026-01-16']
+    const { stdout } = await ratelimit(top, { env })
+    assert.match(stdout, /ip:203\.0\.113\.7 +13 +13 [\s\S]*\nAllowed requests are only added up: /)
+    assert.equal(JSON.parse((await ratelimit([...top, '--json'], { env })).stdout).only_sums, true)
+    const tail = (await ratelimit(['tail'], { env })).stdout
+    assert.match(tail, /allowed +\(only added up\) +default +GET \/items\/:id(?: {2}x\d)?\n/)
   })
 })
 

@@ -1,11 +1,8 @@
 /** Events outlive what befalls their database, and with a spool also what befalls their server. */
 import assert from 'node:assert/strict'
-import { type ChildProcess, spawn } from 'node:child_process'
-import { once } from 'node:events'
 import { mkdtemp, readdir, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { createInterface } from 'node:readline'
 import { describe, type TestContext, test } from 'node:test'
 import { type Database, databaseFor } from '../../src/database/database.js'
 import { openSqliteFile } from '../../src/database/sqlite-driver.js'
@@ -14,12 +11,11 @@ import { createRateLimitClient } from '../../src/plugin/client/client.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { postgresqlMissing } from '../support/databases.js'
-import type { LoadLine } from '../support/event-load.js'
 import { eventually } from '../support/eventually.js'
-import { LOADER, modulePath } from '../support/modules.js'
 import { openNamedPostgresql } from '../support/named-postgresql.js'
 import { ownPostgresqlMissing, startOwnPostgresql } from '../support/own-postgresql.js'
 import { type StreamClient, startRequestStream } from '../support/request-stream.js'
+import { startEventLoad } from '../support/start-event-load.js'
 import { startProxyBefore } from '../support/tcp-proxy.js'
 
 const CLIENTS = 10
@@ -167,7 +163,7 @@ test('no event is lost when a SQLite file can only be read for a while', async (
 describe('a server that is killed under load', { skip: postgresqlMissing }, () => {
   test('loses no more than the group that it was writing, and what came meanwhile', async (t) => {
     const database = await openDatabase(t, 'postgresql')
-    const load = startLoad(t, { database: database.url, schema: database.schema })
+    const load = startEventLoad(t, { database: database.url, schema: database.schema })
     await eventually('it has written some', () => (load.last()?.written ?? 0) > 500, RECOVERY_MS)
     const { answered, written } = await load.kill()
 
@@ -187,14 +183,14 @@ describe('a server that is killed under load', { skip: postgresqlMissing }, () =
     const { proxy, url } = await startProxyBefore(t, database.url, 5432)
     const eventSpool = await openFolder(t)
     const plugin = { database: url, schema: database.schema, eventSpool }
-    const load = startLoad(t, plugin)
+    const load = startEventLoad(t, plugin)
     await eventually('it has written some', () => (load.last()?.written ?? 0) > 500, RECOVERY_MS)
     await proxy.switchOff()
     await eventually('it has spooled some', () => (load.last()?.spooled ?? 0) > 1_000, RECOVERY_MS)
     const { written, spooled } = await load.kill()
     await proxy.switchOn()
 
-    const next = startLoad(t, plugin, 0)
+    const next = startEventLoad(t, plugin, 0)
     await eventually('the spool is written', () => (next.last()?.written ?? 0) >= spooled, RECOVERY_MS)
     await eventually('it is empty', () => next.last()?.spooled === 0, RECOVERY_MS)
     const counts = await countsIn(database.database)
@@ -209,12 +205,12 @@ describe('a server that is killed under load', { skip: postgresqlMissing }, () =
     const { proxy, url } = await startProxyBefore(t, database.url, 5432)
     const eventSpool = await openFolder(t)
     const plugin = { database: url, schema: database.schema, eventSpool }
-    const loads = [startLoad(t, plugin, 2), startLoad(t, plugin, 2)] as const
+    const loads = [startEventLoad(t, plugin, 2), startEventLoad(t, plugin, 2)] as const
     for (const load of loads) await eventually('it writes', () => (load.last()?.written ?? 0) > 100, RECOVERY_MS)
     await proxy.switchOff()
     for (const load of loads) await eventually('it spools', () => (load.last()?.spooled ?? 0) > 500, RECOVERY_MS)
     const killed = await loads[0].kill()
-    const third = startLoad(t, plugin, 0)
+    const third = startEventLoad(t, plugin, 0)
     await eventually('the third has taken over', () => (third.last()?.spooled ?? 0) >= killed.spooled, RECOVERY_MS)
     await proxy.switchOn()
 
@@ -229,33 +225,3 @@ describe('a server that is killed under load', { skip: postgresqlMissing }, () =
     assert.deepEqual(await readdir(eventSpool), ['usage'])
   })
 })
-
-/** Starts `test/support/event-load.ts`. */
-function startLoad(t: TestContext, plugin: RateLimitOptions, atOnce = 20) {
-  const script = modulePath('test/support/event-load')
-  const child: ChildProcess = spawn(process.execPath, [...LOADER, script, JSON.stringify(plugin), String(atOnce)], {
-    stdio: ['pipe', 'pipe', 'inherit'],
-  })
-  const closed = once(child, 'close')
-  let last: LoadLine | undefined
-  if (child.stdout !== null) createInterface(child.stdout).on('line', (line) => (last = JSON.parse(line)))
-  async function kill(): Promise<LoadLine> {
-    child.kill('SIGKILL')
-    await closed
-    assert.ok(last)
-    return last
-  }
-  atEnd(t, async () => {
-    child.kill('SIGKILL')
-    await closed
-  })
-  return {
-    last: () => last,
-    kill,
-    async end() {
-      child.stdin?.end()
-      await closed
-      assert.equal(child.exitCode, 0)
-    },
-  }
-}

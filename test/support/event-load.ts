@@ -1,10 +1,10 @@
 /**
  * A server that logs events, for tests that kill it.
  *
- *     node --import tsx event-load.ts <options of the plugin as JSON> <requests at once>
+ *     node --import tsx event-load.ts <options of the plugin as JSON> <requests at once> [<address> …]
  *
  * Prints a line of JSON every some milliseconds: how many requests were answered, and the figures of the event log. Every
- * event has a count of its own. Ends when its input ends.
+ * event of an address has a count of its own. Ends when its input ends.
  */
 import { setImmediate as turn } from 'node:timers/promises'
 import Fastify from 'fastify'
@@ -16,13 +16,13 @@ export interface LoadLine extends EventLogStats {
 }
 
 const PRINT_MS = 20
-const [options = '', atOnce] = process.argv.slice(2)
+const [options = '', atOnce, ...addresses] = process.argv.slice(2)
 
 const app = Fastify({ pluginTimeout: 60_000 })
 await app.register(rateLimitPlugin, {
-  ...JSON.parse(options),
   logEvents: true,
   middleware: { backend: 'memory', defaultRate: '100000000/d' },
+  ...JSON.parse(options),
 })
 app.get('/', async () => 'ok')
 await app.ready()
@@ -31,7 +31,7 @@ let answered = 0
 let goesOn = true
 async function ask(): Promise<void> {
   while (goesOn) {
-    await app.inject('/')
+    await app.inject({ url: '/', remoteAddress: addresses[answered % addresses.length] ?? '127.0.0.1' })
     answered++
     // An injected request alone would let nothing else run.
     await turn()

@@ -1,8 +1,11 @@
 import Type, { type TProperties, type TSchema } from 'typebox'
 import { UNIT } from '../../ground/unit.js'
+import { incidents } from '../../reports/incidents/incidents.js'
 import { readOverTime } from '../../reports/over-time.js'
+import { topOffenders } from '../../reports/ranking.js'
 import { coverageFor, createReportRunner } from '../../reports/report.js'
 import { toWindow, windowDays } from '../../reports/report-window.js'
+import { topClients } from '../../reports/top-clients.js'
 import { USAGE_ORDERS } from '../../reports/usage.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
 import { closed } from './entry-schemas.js'
@@ -56,7 +59,10 @@ export function addReportRoutes(app: ApiScope, { internals, limits: { analytics 
       ...windowParameters(7),
       limit: Limit(100),
     }),
-    async ({ query }) => ({ offenders: await analytics.getTopOffenders(await withWindow(query, 7)) }),
+    async ({ query }) => {
+      const offenders = topOffenders(await withWindow(query, 7))
+      return read(async (snapshot) => ({ offenders: await offenders(snapshot), ...snapshot.coverage }))
+    },
   )
   app.get(
     '/reports/rule-hits',
@@ -82,7 +88,10 @@ export function addReportRoutes(app: ApiScope, { internals, limits: { analytics 
       limit: Limit(100),
       by: Type.Optional(Type.Enum(['refused', 'requests'], { default: 'refused' })),
     }),
-    async ({ query }) => ({ clients: await analytics.getTopClients(await withWindow(query, 7)) }),
+    async ({ query }) => {
+      const clients = topClients(await withWindow(query, 7))
+      return read(async (snapshot) => ({ clients: await clients(snapshot), ...snapshot.coverage }))
+    },
   )
   app.get(
     '/reports/client',
@@ -101,7 +110,11 @@ export function addReportRoutes(app: ApiScope, { internals, limits: { analytics 
     }),
     async ({ query }) => {
       const window = { since: parseBound(query.since), until: parseBound(query.until) }
-      return { incidents: await asInput(() => analytics.getIncidents(window), 'query', 'since') }
+      const find = async () => {
+        const found = incidents(window)
+        return read(async (snapshot) => ({ incidents: await found(snapshot), ...snapshot.coverage }))
+      }
+      return asInput(find, 'query', 'since')
     },
   )
   app.get(

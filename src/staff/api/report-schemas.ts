@@ -63,7 +63,7 @@ export const SummarySchema = Type.Object({
   ...Coverage,
 })
 
-export const OffendersSchema = Type.Object({ offenders: listOf({ key: Text, blocked_count: Count }) })
+export const OffendersSchema = Type.Object({ offenders: listOf({ key: Text, blocked_count: Count }), ...Coverage })
 
 export const RuleHitsSchema = Type.Object({ rule_hits: listOf({ rule_name: Text, hits: Count, blocked: Count }) })
 
@@ -83,6 +83,7 @@ export const OffenderSchema = Type.Object({
 
 export const ClientsSchema = Type.Object({
   clients: listOf({ client: Text, ...COUNTS, policies: listOf(PolicyCounts) }),
+  ...Coverage,
 })
 
 export const ClientSchema = Type.Object({
@@ -124,6 +125,7 @@ export const IncidentsSchema = Type.Object({
     denied: Count,
     clients: Count,
   }),
+  ...Coverage,
 })
 
 export const TrafficSchema = Type.Object({

@@ -11,7 +11,7 @@ import { clientMenu, firstOf } from './client-menu.js'
 import { type Offer, overridableParts, overrideClientFor } from './client-offer.js'
 import { type ClientReport, changesOf, overridesInForce, type Standings, usedNow } from './client-state.js'
 import { foundClients } from './client-views.js'
-import { eventRow } from './event-row.js'
+import { eventRow, latestTitle } from './event-row.js'
 import { figures } from './figures.js'
 import { formatCount, formatTime, offeredWindows, rateWords, toMoment, visible, windowName } from './format.js'
 import {
@@ -130,7 +130,7 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
       })),
       kind: isNetwork(client) ? 'network' : 'client',
       events: recent_events.map((event) => eventRow(event, { window, back })),
-      recent: latestTitle(recent_events.length, onlyRefused),
+      recent: latestTitle(recent_events, onlyRefused ? 'refused' : ''),
       events_href: eventsFor(window),
       events_csv_href: eventsCsvHref(eventsFor({ since: windowFor(window, nowMs).startMs, until: window.until })),
       is_logging: log.switches.enabled && log.switches.logEvents !== false,
@@ -141,11 +141,6 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
 
 /** The parameters of a window. */
 const WINDOW_NAMES = ['days', 'minutes', 'since', 'until']
-
-function latestTitle(count: number, onlyRefused = false): string {
-  const refused = onlyRefused ? 'refused ' : ''
-  return count === 1 ? `Latest ${refused}request` : `Latest ${count} ${refused}requests`
-}
 
 function policies(
   { detail: { by_policy }, members, standings, rulePages }: ClientReport,

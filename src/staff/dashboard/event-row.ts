@@ -1,6 +1,6 @@
 import { parseAppliedRules } from '../../log/applied-rules.js'
 import type { ClientEvent } from '../../reports/recent-events.js'
-import { formatCount, toMoment, visible } from './format.js'
+import { formatCount, formatRequests, toMoment, visible } from './format.js'
 import { clientHref, explainHref, type KeptView } from './links.js'
 
 const DECISIONS: Readonly<Record<string, readonly [decision: string, text: string]>> = {
@@ -31,6 +31,23 @@ export function eventRow(event: ClientEvent, kept: KeptView) {
       .filter(({ name }) => name !== event.policy)
       .map(({ name, isRefused }) => ({ name: visible(name), is_refused: isRefused })),
   }
+}
+
+interface Weighing {
+  readonly weight: number
+}
+
+/** Returns how many requests some rows stand for, and how many rows they are where a row stands for several. */
+export function requestsText(rows: readonly Weighing[], what = ''): string {
+  const requests = rows.reduce((sum, { weight }) => sum + weight, 0)
+  const inRows =
+    requests === rows.length ? '' : `, in ${rows.length === 1 ? '1 row' : `${formatCount(rows.length)} rows`}`
+  return `${formatRequests(requests, what)}${inRows}`
+}
+
+/** Returns the heading of the latest rows of a client or a key. */
+export function latestTitle(rows: readonly Weighing[], what = ''): string {
+  return `Latest ${requestsText(rows, what)}`.replace(/^Latest 1 (?=\D*request$)/, 'Latest ')
 }
 
 /** Returns what was decided, and how often where a row stands for several requests. */

@@ -1,3 +1,4 @@
+import { isSum } from '../../log/event-sql.js'
 import {
   type EventSearch,
   type FoundEvents,
@@ -6,8 +7,8 @@ import {
 } from '../../reports/event-search.js'
 import type { EventPosition, ListedEvent } from '../../reports/listed-events.js'
 import { clampedIsoTime } from '../../reports/report.js'
-import { eventRow } from './event-row.js'
-import { formatCount, formatTime, toMoment, visible } from './format.js'
+import { eventRow, requestsText } from './event-row.js'
+import { formatRequests, formatTime, toMoment, visible } from './format.js'
 import { clientFields, eventsCsvHref, type KeptView } from './links.js'
 import { type LogState, logNotices } from './log-state.js'
 import { spellTime, timeText } from './time-range.js'
@@ -106,7 +107,12 @@ export function eventsContext({ fields: typed, errors, search, found, from, kept
       is_logging: log.switches.enabled && log.switches.logEvents !== false,
       is_valid: found !== undefined,
       is_filtered: isFiltered,
-      events: events.map((event) => ({ ...eventRow(toClientEvent(event), kept), has_client: event.client !== '' })),
+      events: events.map((event) => ({
+        ...eventRow(toClientEvent(event), kept),
+        has_client: event.client !== '',
+        summed: isSum(event) ? `${formatRequests(event.weight, 'allowed')}, only added up` : undefined,
+        has_path: event.path !== '',
+      })),
       ...pageLinks({ events, next, isBounded, from, href }),
       now: toMoment(nowMs),
     },
@@ -160,7 +166,7 @@ function pageLinks({ events, next, isBounded, from, href }: PageEnds) {
     older_text: isBounded && !isNewer ? 'Search older' : 'Older',
     newer_text: isBounded && isNewer ? 'Search newer' : 'Newer',
     reached: reached && `Searched ${isNewer ? 'up' : 'back'} to ${reached} UTC: only a part of the log.`,
-    shown: events.length === 1 ? '1 request' : `${formatCount(events.length)} requests`,
+    shown: requestsText(events),
   }
 }
 

@@ -10,8 +10,9 @@ export { formatCount, formatRate, formatShortCount } from '../../ground/number-t
 export { visible } from '../../ground/visible.js'
 
 /** Formats `1 request`, `2,000 requests`. */
-export function formatRequests(count: number): string {
-  return count === 1 ? '1 request' : `${formatCount(count)} requests`
+export function formatRequests(count: number, what = ''): string {
+  const requests = count === 1 ? 'request' : 'requests'
+  return `${formatCount(count)} ${what === '' ? '' : `${what} `}${requests}`
 }
 
 /** Returns a rate with what it counts, unless that is requests. */

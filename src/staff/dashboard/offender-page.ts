@@ -1,6 +1,6 @@
 import type { KeyDetail } from '../../reports/offender-detail.js'
 import type { RecentEvent } from '../../reports/recent-events.js'
-import { timesText } from './event-row.js'
+import { latestTitle, timesText } from './event-row.js'
 import { figures, type OutcomeCounts } from './figures.js'
 import { formatBar, formatCount, offeredWindows, toMoment, visible, windowName, windowTitle } from './format.js'
 import {
@@ -79,7 +79,7 @@ export function offenderContext(
         usage: `${formatCount(event.count)} of ${formatCount(event.limit)}`,
         policy: visible(event.policy),
       })),
-      recent: recent_events.length === 1 ? 'Latest request' : `Latest ${recent_events.length} requests`,
+      recent: latestTitle(recent_events),
       dashboard_href: dashboardHref(window, back),
       traffic_href: dashboardHref(window, { key }),
       client_href: client === undefined ? searchHref(key, window, back) : clientHref(client, window, back),
