@@ -18,6 +18,10 @@ import {
   rateLimitPlugin,
 } from '../../src/index.js'
 import { cleanupOldEvents } from '../../src/log/rollups/retention.js'
+import { resolveAlertSettings } from '../../src/operations/alerts/alert-settings.js'
+import { subscriptionOf } from '../../src/operations/alerts/channel.js'
+import { createChannels, listChannels } from '../../src/operations/alerts/channels.js'
+import { IncidentMemory } from '../../src/operations/alerts/incident-memory.js'
 import { resolveSettings } from '../../src/plugin/settings/resolve.js'
 import { addToken } from '../../src/staff/api/token-table.js'
 import { atEnd } from '../support/at-end.js'
@@ -337,6 +341,22 @@ describe('while one of two databases is away', { skip: postgresqlMissing }, () =
     ...[database, rules, log, events].map(({ status }) => status),
   ]
 
+  /** They need nothing of the log, or only beside what they are for. */
+  const PAGES_OF_RULES = ['changes', 'overrides', 'override', 'rule', 'tokens', 'exchange', 'counters', 'alerts'].map(
+    (name) => `${name}.html`,
+  )
+  const WEBHOOK = 'http://127.0.0.1:9/'
+
+  /** Lets the memory of alerts have an incident, as if the webhook had been told of it. */
+  async function tellOfIncident(database: Database, nowMs: number): Promise<void> {
+    const clock = fakeClock(nowMs)
+    const settings = resolveAlertSettings({ alertThreshold: 3, alertWebhook: WEBHOOK })
+    const [watch = ''] = listChannels(createChannels({ settings, clock })).map((each) => subscriptionOf(each))
+    const memory = new IncidentMemory(database, clock, watch)
+    const claim = await memory.claim('an-incident', 'found')
+    await claim?.settle(['found'])
+  }
+
   /** Both are of PostgreSQL, each behind a proxy or at a port where nobody listens. */
   async function openBoth(t: TestContext, plugin: RateLimitOptions = {}, isAwayAtStart = false) {
     const clock = fakeClock()
@@ -357,7 +377,8 @@ describe('while one of two databases is away', { skip: postgresqlMissing }, () =
 
   for (const isAwayAtStart of [false, true]) {
     test(`requests are limited by the counters and rules while the log is away${isAwayAtStart ? ' at start' : ''}: one line, and no event is lost`, async (t) => {
-      const { app, away, database, statuses, log, clock, page } = await openBoth(t, {}, isAwayAtStart)
+      const plugin = { alertThreshold: 3, alertWebhook: WEBHOOK }
+      const { app, away, database, statuses, log, clock, page } = await openBoth(t, plugin, isAwayAtStart)
       const { events, health } = app.smartRateLimit
       if (!isAwayAtStart) {
         await statuses(1, '/x', { from: '203.0.113.1' })
@@ -365,6 +386,7 @@ describe('while one of two databases is away', { skip: postgresqlMissing }, () =
         assert.deepEqual(states(await health()), [true, true, 'ok', 'ok', 'ok', 'ok'])
         await away.switchOff()
       }
+      await tellOfIncident(database.database, clock.now())
       await database.client.rateLimitRule.create({ data: { name: 'api', pathPattern: '^/api/', rate: '2/m' } })
       await app.smartRateLimit.rules.reload()
       assert.deepEqual(await statuses(4, '/api/x', { from: CLIENT }), [200, 200, 429, 429])
@@ -374,7 +396,10 @@ describe('while one of two databases is away', { skip: postgresqlMissing }, () =
       const rules = await page('rules.html')
       assert.equal(rules.status, 200)
       assert.match(rules.text, /api[\s\S]*what rules matched is not known/)
-      assert.equal((await page('changes.html')).status, 200)
+      for (const each of PAGES_OF_RULES) assert.equal((await page(each)).status, 200, each)
+      assert.match((await page('alerts.html')).text, /An incident: the log does not respond at the moment/)
+      const form = await page('rule-form?path=/api/&method=GET')
+      assert.deepEqual([form.status, form.headers.location?.includes('pathPattern=')], [302, true])
       const about = complaints(log)
       assert.deepEqual(
         about,

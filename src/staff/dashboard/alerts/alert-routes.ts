@@ -13,7 +13,7 @@ import { fromDatabase } from '../../shell/staff-errors.js'
 import { countAlertTest } from '../../shell/staff-limits.js'
 import { actorWith, requireActor } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
-import type { PageRoutes } from '../page-routes.js'
+import { type PageRoutes, readUnlessAway } from '../page-routes.js'
 import { ALERTS_PAGE, alertsContext, testNotice } from './alerts-page.js'
 
 const RIGHT = 'testAlerts'
@@ -22,7 +22,8 @@ const MAX_TOLD = 20
 /** How long told incidents are remembered. */
 const KEPT_DAYS = 7
 
-export function registerAlertRoutes({ app, internals, pages, read }: PageRoutes): void {
+export function registerAlertRoutes(routes: PageRoutes): void {
+  const { app, internals, pages } = routes
   const { database, clock, log, alerts: settings, alertJob: job, switches } = internals
   const leases = new JobLeases(database)
 
@@ -43,7 +44,7 @@ export function registerAlertRoutes({ app, internals, pages, read }: PageRoutes)
       job: job && { nextMs: job.nextRun(clock.now()), record: records.find(({ name }) => name === job.name) },
       isLogging: switches.enabled && switches.logEvents !== false,
       told,
-      incidents: told.length === 0 ? [] : await read(incidents({ days: KEPT_DAYS })),
+      incidents: told.length === 0 ? [] : await readUnlessAway(routes, incidents({ days: KEPT_DAYS })),
       nowMs: clock.now(),
     }
     return pages.send(reply, 'alerts', {

@@ -25,7 +25,8 @@ export interface AlertsView {
   readonly isLogging: boolean
   /** The incidents of which channels were told last, and what is known of them. */
   readonly told: readonly ToldIncident[]
-  readonly incidents: readonly Incident[]
+  /** The incidents of these days; undefined where the log cannot be read. */
+  readonly incidents: readonly Incident[] | undefined
   readonly nowMs: number
 }
 
@@ -33,7 +34,7 @@ const TITLES: Readonly<Record<ChannelName, string>> = { email: 'Email', webhook:
 
 /** Returns the context of `alerts.hbs`. */
 export function alertsContext({ settings, channels, job, isLogging, told, incidents, nowMs }: AlertsView) {
-  const scopes = new Map(incidents.map(({ id, scope }) => [id, scope]))
+  const scopes = incidents && new Map(incidents.map(({ id, scope }) => [id, scope]))
   return {
     title: 'Alerts',
     subtitle: 'Rate limits',
@@ -121,11 +122,14 @@ function toldWords(kind: AlertKind, told: number): string {
   return told === 1 ? `Reported 1 ${one}` : `Reported ${formatCount(told)} ${many}`
 }
 
-function toldRow({ watch, id, foundMs, overMs }: ToldIncident, scopes: ReadonlyMap<string, string>) {
-  const scope = scopes.get(id)
+const FORGOTTEN = 'An incident that the log no longer has'
+const UNREAD = 'An incident: the log does not respond at the moment'
+
+function toldRow({ watch, id, foundMs, overMs }: ToldIncident, scopes: ReadonlyMap<string, string> | undefined) {
+  const scope = scopes?.get(id)
   const subject = scope === undefined || scope.startsWith(POLICY_SCOPE) ? undefined : subjectOf(scope)
   return {
-    name: scope === undefined ? 'An incident that the log no longer has' : visible(scope),
+    name: scope === undefined ? (scopes === undefined ? UNREAD : FORGOTTEN) : visible(scope),
     href: subject && clientHref(subject, { days: 7 }),
     channel: watch.startsWith('email:') ? TITLES.email : TITLES.webhook,
     sent: momentWords(foundMs),

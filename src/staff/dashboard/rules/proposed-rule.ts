@@ -19,7 +19,8 @@ interface Filtered {
   /** The beginning of the path, as the log has it. */
   readonly path: string | undefined
   readonly method: string | undefined
-  readonly suggested: SuggestedRates
+  /** Undefined where the log cannot be read. */
+  readonly suggested: SuggestedRates | undefined
   /** All rules. */
   readonly rules: readonly Pick<RuleEntry, 'name' | 'group' | 'priority' | 'rate'>[]
   /** The names of those that decide about some of the requests now. */
@@ -41,7 +42,7 @@ export function proposeRule({
   const present = rules.filter(({ name, group }) => group === '' && deciding.has(name))
   const priority = Math.max(...present.map((rule) => rule.priority))
   const busiest =
-    suggested.only_blocked || suggested.only_sums
+    suggested === undefined || suggested.only_blocked || suggested.only_sums
       ? undefined
       : suggested.per_minute.find(({ percentile }) => percentile === PROPOSED_PERCENTILE)?.rate
   // A rule that comes first must not let more through than those that it comes before.

@@ -6,12 +6,12 @@ import { readFields } from '../../shell/field-form.js'
 import { leadOn, type Notice, takeNotice } from '../../shell/notice-cookie.js'
 import { lastParameter } from '../../shell/request-query.js'
 import { changeAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
-import { DatabaseUnavailableError, fromDatabase } from '../../shell/staff-errors.js'
+import { fromDatabase } from '../../shell/staff-errors.js'
 import { actorWith, requireMay } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
 import { newRuleHref } from '../links.js'
 import { readLogState } from '../log-state.js'
-import type { PageRoutes } from '../page-routes.js'
+import { type PageRoutes, readUnlessAway } from '../page-routes.js'
 import { rulePage } from './beside-rule.js'
 import { listRules } from './list-rules.js'
 import { actOnRules, type BulkAction, type ChosenRules, type PriorityChange, setPriorities } from './rule-actions.js'
@@ -34,18 +34,9 @@ const BULK = /^(enable|disable|delete)(-found)?$/
 const UNKNOWN: RuleActivity = { today: new Map(), active: new Set() }
 const NOTHING_TICKED: Notice = { succeeded: false, text: 'Nothing was changed: tick rules first.', typed: {} }
 
-export function registerRuleList({ app, internals, pages, read }: PageRoutes): void {
+export function registerRuleList(routes: PageRoutes): void {
+  const { app, internals, pages } = routes
   const { clock, database } = internals
-
-  /** Returns what rules do; undefined while a log of its own is away: rules can be changed all the same. */
-  async function readActivity(): Promise<RuleActivity | undefined> {
-    try {
-      return await read(ruleActivity())
-    } catch (error) {
-      if (database.log === database || !(error instanceof DatabaseUnavailableError)) throw error
-      return undefined
-    }
-  }
 
   async function showRules(request: FastifyRequest, reply: FastifyReply) {
     return send(
@@ -62,7 +53,7 @@ export function registerRuleList({ app, internals, pages, read }: PageRoutes): v
     typed: ReadonlyMap<number, TypedPriority> = new Map(),
   ) {
     const nowMs = clock.now()
-    const activity = await readActivity()
+    const activity = await readUnlessAway(routes, ruleActivity())
     const page = await fromDatabase(listRules(database, view.listing, view.page, activity ?? UNKNOWN, nowMs))
     const actor = actorWith(request, RIGHT)
     const token = actor === undefined ? undefined : issueFormToken(request, reply, actor)
@@ -108,7 +99,7 @@ export function registerRuleList({ app, internals, pages, read }: PageRoutes): v
   }
 
   async function act(request: FastifyRequest, action: BulkAction, chosen: ChosenRules): Promise<Notice> {
-    const activity = (await readActivity()) ?? UNKNOWN
+    const activity = (await readUnlessAway(routes, ruleActivity())) ?? UNKNOWN
     const { result, undo } = await changeAs(request, RIGHT, database, () =>
       actOnRules(database, action, chosen, activity, clock.now()),
     )

@@ -12,7 +12,7 @@ import { requireActor } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
 import { registerEntryForm } from '../entries/entry-form-routes.js'
 import { newRuleHref, ruleHref } from '../links.js'
-import type { PageRoutes } from '../page-routes.js'
+import { type PageRoutes, readUnlessAway } from '../page-routes.js'
 import { readWindow } from '../requested-view.js'
 import { besideRule } from './beside-rule.js'
 import { coveringNotes } from './covering-rules.js'
@@ -23,7 +23,7 @@ import { RULE_LIST } from './rules-page.js'
 
 /** Registers the list of rules, the page of a rule, and the way there from a filter of the dashboard. */
 export function registerRuleRoutes(routes: PageRoutes): void {
-  const { app, internals, read } = routes
+  const { app, internals } = routes
   const { clock, database } = internals
   const readRules = (rest: string, parameters: readonly SqlValue[]) =>
     fromDatabase(readSomeEntries(database, RULES, rest, parameters))
@@ -39,8 +39,11 @@ export function registerRuleRoutes(routes: PageRoutes): void {
     }
     const { window } = readWindow((name) => lastParameter(request, name), clock.now())
     const filter = { rule, path, method }
-    const suggested = await read(suggestedRates({ ...filter, ...window }))
-    const traffic = await read(async (snapshot) => readRuleTraffic(snapshot, windowFor(window, snapshot.nowMs), filter))
+    const suggested = await readUnlessAway(routes, suggestedRates({ ...filter, ...window }))
+    const traffic =
+      (await readUnlessAway(routes, async (snapshot) =>
+        readRuleTraffic(snapshot, windowFor(window, snapshot.nowMs), filter),
+      )) ?? []
     const deciding = new Set(traffic.flatMap(({ rule_name }) => (rule_name === '' ? [] : [rule_name])))
     const rules = (await readRules('', [])).map(({ entry }) => entry)
     const fields = proposeRule({ path, method, suggested, rules, deciding, routedPath: internals.routedPath })
@@ -52,7 +55,8 @@ export function registerRuleRoutes(routes: PageRoutes): void {
     const [client, from] = [lastParameter(request, 'incident'), Number(lastParameter(request, 'from'))]
     const nowMs = clock.now()
     const isRange = Number.isSafeInteger(from) && from > 0 && from < nowMs
-    return client === '' || !isRange ? undefined : read(busiestPath(client, { since: from, until: nowMs }))
+    if (client === '' || !isRange) return undefined
+    return readUnlessAway(routes, busiestPath(client, { since: from, until: nowMs }))
   }
 
   registerRuleList(routes)
