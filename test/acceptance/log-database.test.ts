@@ -396,10 +396,6 @@ describe('while one of two databases is away', { skip: postgresqlMissing }, () =
       const rules = await page('rules.html')
       assert.equal(rules.status, 200)
       assert.match(rules.text, /api[\s\S]*what rules matched is not known/)
-      for (const each of PAGES_OF_RULES) assert.equal((await page(each)).status, 200, each)
-      assert.match((await page('alerts.html')).text, /An incident: the log does not respond at the moment/)
-      const form = await page('rule-form?path=/api/&method=GET')
-      assert.deepEqual([form.status, form.headers.location?.includes('pathPattern=')], [302, true])
       const about = complaints(log)
       assert.deepEqual(
         about,
@@ -411,6 +407,10 @@ describe('while one of two databases is away', { skip: postgresqlMissing }, () =
           : [EVENTS],
       )
       assert.deepEqual(await statuses(3, '/api/y', { from: '203.0.113.9' }), [200, 200, 429])
+      for (const each of PAGES_OF_RULES) assert.equal((await page(each)).status, 200, each)
+      assert.match((await page('alerts.html')).text, /An incident: the log does not respond at the moment/)
+      const form = await page('rule-form?path=/api/&method=GET')
+      assert.deepEqual([form.status, form.headers.location?.includes('pathPattern=')], [302, true])
 
       await away.switchOn()
       const served = isAwayAtStart ? 7 : 8

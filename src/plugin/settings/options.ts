@@ -124,7 +124,7 @@ export interface RateLimitOptions extends AlertSettingOptions, CountingOptions, 
   /** The headers of answers: X-RateLimit (`legacy`, the default), RateLimit and RateLimit-Policy (`draft`), `both` or `none`. */
   headers?: HeaderVariant | undefined
   /**
-   * The most events, and sums of usage, buffered while the database is busy or away; further ones go to the spool, or are dropped and
+   * The most rows of events, and of sums of usage, buffered while the database is busy or away; further ones go to the spool, or are dropped and
    * counted; 20000 by default.
    */
   eventBuffer?: number | undefined
