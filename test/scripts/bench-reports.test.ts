@@ -24,7 +24,9 @@ describe('npm run bench:reports', () => {
     assert.match(database.stderr, /--databases <list>' argument 'mysql' is invalid\. Give sqlite, postgresql or both/)
   })
 
-  test('leaves nothing behind when it is interrupted', async () => {
+  test('leaves nothing behind when it is interrupted', {
+    skip: process.platform === 'win32' && 'Windows ends a process without telling it',
+  }, async () => {
     const folder = await mkdtemp(join(tmpdir(), 'bench-test-'))
     try {
       const args = ['--sizes', '2000,100000000', '--databases', 'sqlite', '--runs', '1']
