@@ -1,3 +1,4 @@
+import type { ConditionSources } from '../clients/geo.js'
 import type { NamedLists } from '../clients/named-lists.js'
 import { errorCode, errorMessage, InvalidSettingError, MissingTableError } from '../ground/errors.js'
 import { DEFAULT_DATABASE_URL, DEFAULT_SCHEMA, redactUrl, sqlitePath, validateDatabaseUrl } from './database-url.js'
@@ -50,6 +51,8 @@ export class Database {
   readonly replacedListeners = new Set<() => Promise<void> | void>()
   /** The named lists of the app that uses it; undefined where none does, as in commands. */
   lists: NamedLists | undefined
+  /** What the app that uses it gives conditions to ask; undefined where no app does, as in commands. */
+  sources: ConditionSources | undefined
   /**
    * The number of times that the file was replaced: what this process knows of the one before means nothing any more.
    */

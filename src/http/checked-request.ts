@@ -1,6 +1,7 @@
 /** The record of a request, which the steps of its way fill from top to bottom, and the limit that decides about it. */
 import type { FastifyRequest } from 'fastify'
 import type { Client } from '../clients/client.js'
+import type { Geo } from '../clients/geo.js'
 import type { LimitClient } from '../clients/limit-client.js'
 import { type NamedLists, NO_LISTS } from '../clients/named-lists.js'
 import { SECOND_MS } from '../ground/time/clock.js'
@@ -162,6 +163,8 @@ export interface InForce {
   readonly overrides: Pick<OverrideSet, 'size' | 'hasUsers' | 'find' | 'all'>
   /** The lists that conditions name. */
   readonly lists: Pick<NamedLists, 'includes'>
+  /** What files know of addresses; undefined where the app has none. */
+  readonly geo: Geo | undefined
 }
 
 /** The rules and overrides of apps and limits without any. */
@@ -177,6 +180,7 @@ export const NOTHING_IN_FORCE: InForce = {
   needUsers: false,
   overrides: { size: 0, hasUsers: false, find: () => undefined, all: () => [] },
   lists: NO_LISTS,
+  geo: undefined,
 }
 
 /** The decision of a denial, which has no counter. */

@@ -1,14 +1,16 @@
 import type { FastifyBaseLogger } from 'fastify'
+import type { Geo } from '../clients/geo.js'
 import { errorMessage } from '../ground/errors.js'
 import type { Condition } from '../rules/conditions/condition.js'
 import { ConditionFacts } from '../rules/conditions/condition-facts.js'
-import { TooMuchWork } from '../rules/conditions/failure.js'
+import { ConditionFailure, TooMuchWork } from '../rules/conditions/failure.js'
 import { type RequestWork, SHORT_LENGTH } from '../rules/patterns/work.js'
 import type { Rule } from '../rules/rule.js'
 import type { CheckedRequest, InForce } from './checked-request.js'
 import { hostName, routePattern } from './request-values.js'
 
 const JOINED = ', '
+const NO_FILES = new ConditionFailure('asks for files about addresses, which the app has not')
 /** The most lines of a process: beyond it, failures are only counted. */
 const MAX_LOGGED = 1_000
 
@@ -109,6 +111,13 @@ class RequestFacts extends ConditionFacts {
 
   get ip(): string {
     return this.#checked.address.plain ?? ''
+  }
+
+  get geo(): Geo {
+    const { geo } = this.#checked.inForce
+    // Rules that ask for files which the app has not are not in force.
+    if (geo === undefined) throw NO_FILES
+    return geo
   }
 
   get user(): object | null {

@@ -11,6 +11,7 @@ import {
   chargesProbe,
   databaseProbe,
   eventLogProbe,
+  geoProbe,
   listsProbe,
   mailProbe,
   redisProbe,
@@ -60,6 +61,7 @@ export function createHealth(settings: Settings, components: HealthComponents): 
         ...(usage === undefined ? {} : { usage: eventLogProbe(usage) }),
         ...(settings.middleware.backend === 'memory' ? {} : { charges: chargesProbe(limiter) }),
         ...(lists === undefined ? {} : { lists: listsProbe(lists, settings.lists.named) }),
+        ...(database.sources?.geo === undefined ? {} : { geo: geoProbe(database.sources.geo) }),
         ...(alerts.emails.length === 0 ? {} : { mail: seldom(mailProbe(alerts), clock) }),
         ...(schedule === undefined
           ? {}

@@ -94,7 +94,13 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
     // The first alert would be too late to learn that it is not installed.
     await (await import('../operations/alerts/mailer.js')).importNodemailer()
   }
+  const geo =
+    enabled && settings.geo
+      ? await (await import('../operations/geo/geo-files.js')).openGeoFiles(settings.geo, log)
+      : undefined
+  if (geo) components.open('files about addresses', geo)
   const opened = components.connect('database', openDatabase(settings))
+  if (enabled) opened.database.sources = { geo }
   const eventsLog = opened.database.log === opened.database ? log : createOutageLog(app.log, clock)
   opened.database.lists = settings.lists.named
   const { backend, leaseMs } = settings.middleware

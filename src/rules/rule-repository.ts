@@ -1,8 +1,10 @@
 import { setImmediate } from 'node:timers/promises'
+import type { ConditionSources } from '../clients/geo.js'
 import { type NamedLists, unknownList } from '../clients/named-lists.js'
 import type { Dialect, Query } from '../database/dialect.js'
 import { errorMessage } from '../ground/errors.js'
 import { CooperativeYield } from '../ground/time/cooperative-yield.js'
+import { unmetNeed } from './conditions/unmet-need.js'
 import { enforcedColumns } from './description.js'
 import { MAX_GROUPS, MAX_NAMED_GROUPS } from './group.js'
 import type { RejectedRow } from './load-log.js'
@@ -21,6 +23,8 @@ export interface RuleSource {
   readonly dialect: Dialect
   /** The lists that rules may name; undefined where that is not known. */
   readonly lists?: NamedLists | undefined
+  /** What conditions may ask; undefined where that is not known. */
+  readonly sources?: ConditionSources | undefined
 }
 
 export interface LoadedRules {
@@ -30,7 +34,7 @@ export interface LoadedRules {
 
 /** Reads and parses the active rules. */
 export async function loadActiveRules(source: RuleSource): Promise<LoadedRules> {
-  const reader = new RuleReader(source.lists)
+  const reader = new RuleReader(source)
   await reader.readAll(source)
   return reader.apply()
 }
@@ -52,11 +56,11 @@ export class RuleReader {
   /** Rows that were read and are not applied yet, by their ids; null for one that is no active rule. */
   #read = new Map<number, StoredRule | null>()
   #loaded: LoadedRules | undefined
-  readonly #lists: NamedLists | undefined
+  readonly #inApp: Pick<RuleSource, 'lists' | 'sources'>
 
-  /** @param lists those that rules may name; undefined where that is not known */
-  constructor(lists: NamedLists | undefined) {
-    this.#lists = lists
+  /** @param inApp what conditions may ask, as far as it is known */
+  constructor(inApp: Pick<RuleSource, 'lists' | 'sources'>) {
+    this.#inApp = inApp
   }
 
   /**
@@ -126,7 +130,7 @@ export class RuleReader {
     // The deletion of a row that SQLite's REPLACE overwrote was not recorded.
     const replaced = this.#ids.get(name)
     if (replaced !== undefined) this.#remove(replaced)
-    this.#rows.set(id, { text, name, result: parsed(row, this.#lists) })
+    this.#rows.set(id, { text, name, result: parsed(row, this.#inApp) })
     this.#ids.set(name, id)
     return true
   }
@@ -155,12 +159,15 @@ function readPage(query: Query, dialect: Dialect, afterId: number): Promise<Stor
   )
 }
 
-function parsed(row: RuleRow, lists: NamedLists | undefined): Rule | RejectedRow {
+function parsed(row: RuleRow, { lists, sources }: Pick<RuleSource, 'lists' | 'sources'>): Rule | RejectedRow {
   try {
     const rule = parseRule(row)
     const missing = rule.condition?.lists.find((list) => !lists?.has(list))
-    if (lists === undefined || missing === undefined) return rule
-    return { entity: 'rule', name: rule.name, reason: unknownList(missing, lists) }
+    if (lists !== undefined && missing !== undefined) {
+      return { entity: 'rule', name: rule.name, reason: unknownList(missing, lists) }
+    }
+    const unmet = unmetNeed(rule.condition, sources)
+    return unmet === undefined ? rule : { entity: 'rule', name: rule.name, reason: `condition: ${unmet}` }
   } catch (error) {
     return { entity: 'rule', name: String(row.name), reason: errorMessage(error) }
   }

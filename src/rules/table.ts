@@ -1,4 +1,5 @@
 /** The only writer of rules and overrides: it validates, names the actor, writes, and has this process obey. */
+import type { ConditionSources } from '../clients/geo.js'
 import type { Database } from '../database/database.js'
 import { type Dialect, runStatement, type SqlValue, type SqlWork, toColumn } from '../database/dialect.js'
 import { RuleValidationError } from '../ground/errors.js'
@@ -60,16 +61,18 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
   readonly #description: Description<Table, Identity>
   readonly dialect: Dialect
   readonly #lists: Database['lists']
+  readonly #sources: ConditionSources | undefined
   readonly #nowMs: number
 
   constructor(
     description: Description<Table, Identity>,
-    { dialect, lists }: Pick<Database, 'dialect' | 'lists'>,
+    { dialect, lists, sources }: Pick<Database, 'dialect' | 'lists' | 'sources'>,
     nowMs: number,
   ) {
     this.#description = description
     this.dialect = dialect
     this.#lists = lists
+    this.#sources = sources
     this.#nowMs = nowMs
   }
 
@@ -113,6 +116,8 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
   *update({ id, entry }: IdentifiedEntry<Table>, given: Values): SqlWork<boolean> {
     const { table, fields } = this.#description
     const values = this.#expand(given)
+    // A condition that is not changed was refused or accepted before.
+    this.#requireSources(values)
     // Validated as given: no wrong value has a spelling.
     this.#validate({ ...entry, ...givenFields(fields, values) }, 'stored', values)
     const changes = storedFields(fields, values)
@@ -225,6 +230,7 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
     const { fields } = this.#description
     const values = this.#expand(given)
     this.#validate(values, extent)
+    this.#requireSources(values)
     // The values are valid, which types cannot express.
     return { ...defaultsFor(fields), ...storedFields(fields, values) } as Entry<Table>
   }
@@ -239,6 +245,13 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
   #validate(values: Values, extent: Extent, given = values): void {
     const errors = { ...listErrors(given, this.#lists), ...this.#description.errors(values, extent, this.#nowMs) }
     if (Object.keys(errors).length > 0) throw new RuleValidationError(errors, [], this.#description.entity)
+  }
+
+  /** @throws RuleValidationError for what the app's settings do not have */
+  #requireSources(values: Values): void {
+    const { entity, unmet } = this.#description
+    const errors = this.#sources === undefined ? undefined : unmet?.(values, this.#sources)
+    if (errors !== undefined) throw new RuleValidationError(errors, [], entity)
   }
 
   /** Returns the columns that a statement writes, with the values of a JSON row in `$1`, the time `$2` and the token `$3`. */

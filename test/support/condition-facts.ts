@@ -1,3 +1,4 @@
+import type { Geo } from '../../src/clients/geo.js'
 import type { NamedLists } from '../../src/clients/named-lists.js'
 import { ConditionFacts } from '../../src/rules/conditions/condition-facts.js'
 
@@ -9,6 +10,7 @@ export interface GivenFacts {
   readonly ip?: string
   readonly user?: object | null
   readonly headers?: Readonly<Record<string, string>>
+  readonly geo?: Pick<Geo, 'country' | 'operator'>
   readonly query?: Readonly<Record<string, string>>
   readonly lists?: Pick<NamedLists, 'includes'>
 }
@@ -48,6 +50,10 @@ export class TestFacts extends ConditionFacts {
 
   isListed(list: string, address: string): boolean {
     return this.#given.lists?.includes(list, address) ?? false
+  }
+
+  get geo(): Pick<Geo, 'country' | 'operator'> {
+    return this.#given.geo ?? { country: () => '', operator: () => ({ asn: 0n, name: '' }) }
   }
 
   header(name: string): string | undefined {

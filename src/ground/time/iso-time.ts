@@ -40,3 +40,8 @@ function zoneMs(zone = 'Z'): number {
   const aheadMs = (60 * Number(hours ?? 0) + Number(minutes ?? 0)) * MINUTE_MS
   return sign === '-' ? -aheadMs : aheadMs
 }
+
+/** Returns the UTC day of a moment, such as `2026-11-24`. */
+export function isoDay(ms: number): string {
+  return new Date(ms).toISOString().slice(0, 10)
+}

@@ -13,6 +13,7 @@ export const HEALTH_CHECKS = [
   'lists',
   'mail',
   'schedule',
+  'geo',
 ] as const
 
 export type HealthCheckName = (typeof HEALTH_CHECKS)[number]
@@ -48,7 +49,7 @@ const PROBE_TIMEOUT_MS = 5_000
 
 /** Runs all probes at once. Never rejects, and takes no longer than the time limit. */
 export async function probeHealth(probes: Probes, timeoutMs = PROBE_TIMEOUT_MS): Promise<Health> {
-  const [database, redis, rules, log, events, usage, charges, lists, mail, schedule] = await Promise.all([
+  const [database, redis, rules, log, events, usage, charges, lists, mail, schedule, geo] = await Promise.all([
     runProbe(probes.database, timeoutMs),
     runProbe(probes.redis, timeoutMs),
     runProbe(probes.rules, timeoutMs),
@@ -59,8 +60,9 @@ export async function probeHealth(probes: Probes, timeoutMs = PROBE_TIMEOUT_MS):
     runProbe(probes.lists, timeoutMs),
     runProbe(probes.mail, timeoutMs),
     runProbe(probes.schedule, timeoutMs),
+    runProbe(probes.geo, timeoutMs),
   ])
-  const checks = { database, redis, rules, log, events, usage, charges, lists, mail, schedule }
+  const checks = { database, redis, rules, log, events, usage, charges, lists, mail, schedule, geo }
   const failing = HEALTH_CHECKS.filter((name) => checks[name].status === 'failing')
   return { ok: failing.length === 0, ready: !failing.some((name) => NEEDED.has(name)), checks }
 }

@@ -1,10 +1,12 @@
 /** The probes of all parts, for servers and commands. */
 
+import type { Geo } from '../../clients/geo.js'
 import type { NamedLists } from '../../clients/named-lists.js'
 import type { Database } from '../../database/database.js'
 import { redactUrl } from '../../database/database-url.js'
 import { countOf } from '../../ground/number-text.js'
 import { type Clock, DAY_MS, latestStartMs, MINUTE_MS, SECOND_MS } from '../../ground/time/clock.js'
+import { isoDay } from '../../ground/time/iso-time.js'
 import type { Limiter } from '../../limiter/limiter.js'
 import type { Store } from '../../limiter/stores/store.js'
 import type { EventLogReadings } from '../../log/event-log-state.js'
@@ -133,6 +135,19 @@ export function mailProbe({ emails, from, smtpUrl, mailer }: AlertSettings): Pro
       throw new Error(mailErrorLine(error))
     }
     return 'the mail server accepts a sign-in'
+  }
+}
+
+/** Creates a probe that the files about addresses can be read as they are; it says when they were built. */
+export function geoProbe(geo: Geo): Probe {
+  return () => {
+    const files = geo.files()
+    const state = files.map(({ kind, type, builtAtMs }) => `${kind}: ${type}, built on ${isoDay(builtAtMs)}`).join('; ')
+    const problems = files.flatMap(({ kind, problem }) =>
+      problem === undefined ? [] : [`${kind} cannot be read: ${problem}`],
+    )
+    if (problems.length > 0) throw new Error(`${problems.join('; ')} (in use: ${state})`)
+    return state
   }
 }
 

@@ -12,7 +12,7 @@ import { merge, plainFields, type StoredRow, toValues, toWhere } from './write-a
 
 /** A model whose writes are validated. */
 export interface CheckedModel {
-  readonly description: Pick<Description, 'entity' | 'fields' | 'identity' | 'errors' | 'shorthand'>
+  readonly description: Pick<Description, 'entity' | 'fields' | 'identity' | 'errors' | 'shorthand' | 'unmet'>
   /** Returns the model of a client. */
   rows(client: GeneratedClient): ModelRows
   /** Sends a write of valid rows; without it they are sent as they are. */
@@ -50,7 +50,7 @@ export interface WriteOptions {
    */
   readonly underWay: Set<Promise<unknown>>
   /** The database, which knows the lists of the app. */
-  readonly main: Pick<Database, 'lists'>
+  readonly main: Pick<Database, 'lists' | 'sources'>
   /** Returns the time to which expiries are compared, in milliseconds. */
   readonly now: () => number
 }
@@ -79,9 +79,14 @@ export function checkedWrites(
     return { ...description.errors(plainFields(values), extent, now()), ...errors }
   }
 
-  /** Returns the errors of the lists that the given fields name: a rule whose list was removed can be changed elsewhere. */
+  /**
+   * Returns the errors of given fields that ask for lists or files which the app has not: a rule whose list was removed can
+   * be changed elsewhere.
+   */
   function givenErrors({ values }: Given): FieldErrors {
-    return listErrors(plainFields(values), main.lists)
+    const { lists, sources } = main
+    const given = plainFields(values)
+    return { ...listErrors(given, lists), ...(sources && description.unmet?.(given, sources)) }
   }
 
   function stamped({ values }: Given, changedBy = changeToken()): Values {

@@ -12,6 +12,7 @@ import type { CountingOptions } from '../../limiter/core/counting-options.js'
 import type { Store } from '../../limiter/stores/store.js'
 import type { EventDetail } from '../../log/collapsing-buffer.js'
 import type { AlertSettingOptions } from '../../operations/alerts/alert-settings.js'
+import type { GeoOptions } from '../../operations/geo/geo-files.js'
 import type { ListsOptions } from '../../operations/lists/list-settings.js'
 import type { MetricsOptions } from '../../operations/metrics/targets.js'
 import type { ScheduleOptions } from '../../operations/schedule/schedule-options.js'
@@ -92,6 +93,12 @@ export interface RateLimitOptions extends AlertSettingOptions, CountingOptions, 
    * `{ database: 'postgresql://…' }`. By default it is the same. Events that are in the other one stay there.
    */
   events?: EventsOptions | undefined
+  /**
+   * Files in the format of MaxMind DB that know the country and the network operator of addresses:
+   * `{ country: './country.mmdb', asn: './asn.mmdb' }`, for `client.country` and `client.asn` in conditions, and for the
+   * pages. They are read again when they are replaced. Needs maxmind. Off by default.
+   */
+  geo?: GeoOptions | undefined
   /**
    * The Redis of the counters: `redis://…` or `rediss://…` (several with commas between, or one with `?cluster=true`, for
    * a cluster), or a client or cluster of ioredis, which stays open when the app closes. `middleware.backend: 'redis'` needs it.

@@ -21,6 +21,7 @@ import { DAY_MS, SECOND_MS } from '../../ground/time/clock.js'
 import { COUNTING_SETTINGS } from '../../limiter/core/counting-settings.js'
 import type { EventDetail } from '../../log/collapsing-buffer.js'
 import { ALERT_SETTINGS, type AlertSettingOptions, alertSettingsFrom } from '../../operations/alerts/alert-settings.js'
+import type { GeoOptions } from '../../operations/geo/geo-files.js'
 import { parseLists } from '../../operations/lists/list-settings.js'
 import type { EventsOptions } from '../client/client.js'
 import { findVariable, variableFor } from './environment.js'
@@ -94,6 +95,11 @@ const EVENTS = {
   },
 } as const satisfies SettingTable<EventsOptions>
 
+const GEO = {
+  country: { ...VALIDATORS.filledText, allowed: 'the path of a file, such as ./country.mmdb' },
+  asn: { ...VALIDATORS.filledText, allowed: 'the path of a file, such as ./asn.mmdb' },
+} as const satisfies SettingTable<GeoOptions>
+
 /** The settings without those of alerts. */
 export const OWN_SETTINGS = {
   ...COUNTING_SETTINGS,
@@ -113,6 +119,11 @@ export const OWN_SETTINGS = {
     isSecret: true,
     read: (text) => ({ database: text }),
     parse: resolveEvents,
+  },
+  geo: {
+    ...VALIDATORS.reference,
+    allowed: "an object such as { country: './country.mmdb', asn: './asn.mmdb' }",
+    parse: resolveGeo,
   },
   hashHeaderKeys: { ...FLAG, default: false },
   user: { ...VALIDATORS.callback, allowed: 'a function of the request' },
@@ -156,4 +167,16 @@ function resolveEvents(options: EventsOptions, called: string): EventsOptions {
   const toName = (name: string) => (called === 'events' ? `events.${name}` : called)
   validateSettings(EVENTS, options, toName)
   return parseSettings(EVENTS, options, toName)
+}
+
+function resolveGeo(options: GeoOptions): GeoOptions {
+  const toName = (name: string) => `geo.${name}`
+  validateSettings(GEO, options, toName)
+  const files = parseSettings(GEO, options, toName)
+  if (files.country === undefined && files.asn === undefined) {
+    throw new InvalidSettingError(
+      "Setting \"geo\" has no file: give { country: './country.mmdb' }, { asn: './asn.mmdb' } or both, or leave geo out",
+    )
+  }
+  return files
 }

@@ -1,4 +1,5 @@
 import { isIP } from 'node:net'
+import type { Geo } from '../../clients/geo.js'
 import type { NamedLists } from '../../clients/named-lists.js'
 import type { Steps } from '../../ground/time/cooperative-yield.js'
 import { ConditionFacts } from '../../rules/conditions/condition-facts.js'
@@ -25,6 +26,7 @@ export async function createDecides(
   rule: Rule,
   active: readonly Rule[],
   lists?: NamedLists,
+  geo?: Geo,
 ): Promise<Decides> {
   // Rules after the candidate, and those of other groups, cannot take a request from it, and need not be compiled.
   const others = active.filter(
@@ -41,7 +43,7 @@ export async function createDecides(
     if (first === null || candidate === null) return 'too_long'
     if (first !== undefined && first.condition === undefined) return false
     if (first === undefined && rule.condition === undefined) return true
-    const facts = new LoggedFacts(event, path, method, lists, request)
+    const facts = new LoggedFacts(event, path, method, lists, request, geo)
     const holds = conditionHolds(rule, facts)
     const rivals = first === undefined || holds === false ? [] : before.candidates(path, method, nowMs, request)
     return rivals === null ? 'too_long' : yield* withRivals(holds, rivals, facts)
@@ -90,8 +92,13 @@ class LoggedFacts extends ConditionFacts {
     readonly method: string,
     readonly lists: NamedLists | undefined,
     request: RequestWork,
+    readonly files: Geo | undefined,
   ) {
     super(request)
+  }
+
+  get geo(): Geo {
+    return this.files ?? this.#unknown()
   }
 
   /** The log may have a network or a pseudonym, which is no address. */

@@ -74,9 +74,9 @@ export function createPreview(dependencies: PreviewDependencies): Preview {
     return database.log.report(async (query) => {
       const { dialect } = database.log
       const entries = entryTablesFor(database, query)
-      const { lists } = database
-      const { rules, rejected } = await loadActiveRules({ ...entries, lists })
-      const decides = await createDecides(dependencies.router, rule, rules, lists)
+      const { lists, sources } = database
+      const { rules, rejected } = await loadActiveRules({ ...entries, lists, sources })
+      const decides = await createDecides(dependencies.router, rule, rules, lists, sources?.geo)
       const overrides = await readOverrides(entries, dependencies.router, {
         nowMs: clock.now(),
         ratesDecide: rule.group === '',

@@ -58,7 +58,7 @@ function openEnvironment(): Environment {
         query: 'map<string, string>',
       },
     })
-    .registerType('Client', { fields: { ip: 'string' } })
+    .registerType('Client', { fields: { ip: 'string', country: 'string', asn: 'int' } })
     .registerVariable('request', 'Request')
     .registerVariable('client', 'Client')
     .registerVariable('user', 'dyn')

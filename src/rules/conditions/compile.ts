@@ -2,6 +2,7 @@
  * Compiles conditions: one walk of the parsed tree refuses what conditions do not have, and replaces what reads the
  * request and the functions of `functions.ts`. The library evaluates the rest.
  */
+import type { GeoFileKind } from '../../clients/geo.js'
 import { shortened } from '../../ground/shortened.js'
 import { type Evaluate, type Expression, parseExpression, replaceEvaluation, takeMacroWork } from './cel.js'
 import { type ConditionFacts, currentFacts, evaluateWith } from './condition-facts.js'
@@ -55,6 +56,8 @@ interface Findings {
   readonly fields: Set<string>
   /** The names of lists. */
   readonly lists: Set<string>
+  /** The files about addresses. */
+  readonly geo: Set<GeoFileKind>
 }
 
 export interface CompiledExpression {
@@ -63,6 +66,8 @@ export interface CompiledExpression {
   readonly fields: readonly string[]
   /** The names of the lists that it asks. */
   readonly lists: readonly string[]
+  /** The files about addresses that it asks. */
+  readonly geo: readonly GeoFileKind[]
   /** Returns the value for a request, or throws what the library does, `MISSING` or what a getter of the host's throws. */
   evaluate(facts: ConditionFacts): unknown
 }
@@ -70,13 +75,14 @@ export interface CompiledExpression {
 /** @throws Error that tells the position and the remedy */
 export function compileExpression(text: string): CompiledExpression {
   const { root, check, evaluate } = parseExpression(text)
-  const found: Findings = { readsUser: false, fields: new Set(), lists: new Set() }
+  const found: Findings = { readsUser: false, fields: new Set(), lists: new Set(), geo: new Set() }
   prepare(root, { element: undefined, depth: 0, weights: WEIGHTLESS, decides: 'in a row', found })
   check()
   return {
     readsUser: found.readsUser,
     fields: [...found.fields],
     lists: [...found.lists],
+    geo: [...found.geo],
     evaluate: (facts) => evaluateWith(facts, evaluate),
   }
 }
@@ -190,7 +196,10 @@ function prepareMember(node: Member, scope: Scope): Evaluate {
   const { weights, element, decides, found } = scope
   const inMacro = element !== undefined
   const field = requestField(node)
-  if (field?.kind === 'text') return () => takeWorkOn(field.read(currentFacts()), weights, inMacro)
+  if (field?.kind === 'value') {
+    if (field.geo !== undefined) found.geo.add(field.geo)
+    return () => takeWorkOn(field.read(currentFacts()), weights, inMacro)
+  }
   if (field?.kind === 'map') return () => takeWorkOn(field.view, weights, inMacro)
   const [object, key] = node.args
   const name = typeof key === 'string' ? key : literalText(key)

@@ -1,3 +1,4 @@
+import type { Geo } from '../../clients/geo.js'
 import { SHORT_LENGTH, takeWork } from '../patterns/work.js'
 import { ConditionFailure, TooMuchWork } from './failure.js'
 
@@ -30,6 +31,8 @@ export abstract class ConditionFacts {
   abstract readonly host: string
   /** The client's address; empty where there is none. */
   abstract readonly ip: string
+  /** What files know of addresses. */
+  abstract readonly geo: Pick<Geo, 'country' | 'operator'>
   /** The object that the host's option `user` answered; null without one. */
   abstract readonly user: object | null
   /** Returns whether a named list has an address. */

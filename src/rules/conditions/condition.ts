@@ -1,3 +1,4 @@
+import type { GeoFileKind } from '../../clients/geo.js'
 import { remember } from '../../ground/remember.js'
 import { toFailure } from './cel.js'
 import { compileExpression } from './compile.js'
@@ -16,6 +17,8 @@ export interface Condition {
   readonly readsUser: boolean
   /** The names of the lists that it asks: mostly none. */
   readonly lists: readonly string[]
+  /** The files about addresses that it asks: mostly none. */
+  readonly geo: readonly GeoFileKind[]
   /**
    * Returns whether the condition holds for a request; one that reads a field that the user does not have does not.
    *
@@ -35,11 +38,12 @@ export function parseCondition(text: string): Condition | undefined {
 }
 
 const compileConditionOnce = remember(REMEMBERED, (text): Condition => {
-  const { evaluate, readsUser, fields, lists } = compileExpression(text)
+  const { evaluate, readsUser, fields, lists, geo } = compileExpression(text)
   return {
     text,
     readsUser,
     lists,
+    geo,
     holds(facts) {
       // The loop answers as evaluating does, without an error that is thrown for every client without a user.
       for (const field of fields) if (facts.lacks(field)) return false

@@ -1,16 +1,19 @@
 /** The parts of `request` and `client` that conditions read. Headers and parameters are read by name, without a map. */
+import type { GeoFileKind } from '../../clients/geo.js'
 import type { Expression } from './cel.js'
 import { type ConditionFacts, currentFacts } from './condition-facts.js'
 import { errorAt } from './failure.js'
 import { literalText } from './functions.js'
 import { MapView } from './values.js'
 
-/** A field of the request that is a text, or the headers or the query. */
-type RequestField = RequestText | RequestMap
+/** A field of the request that is a text or a number, or the headers or the query. */
+type RequestField = RequestValue | RequestMap
 
-interface RequestText {
-  readonly kind: 'text'
-  read(facts: ConditionFacts): string
+interface RequestValue {
+  readonly kind: 'value'
+  /** The file that knows it; undefined where the request has it. */
+  readonly geo?: GeoFileKind
+  read(facts: ConditionFacts): string | bigint
 }
 
 interface RequestMap {
@@ -22,10 +25,10 @@ interface RequestMap {
 }
 
 const FIELDS: Readonly<Record<string, RequestField>> = {
-  'request.method': { kind: 'text', read: (facts) => facts.method },
-  'request.path': { kind: 'text', read: (facts) => facts.path },
-  'request.route': { kind: 'text', read: (facts) => facts.route },
-  'request.host': { kind: 'text', read: (facts) => facts.host },
+  'request.method': { kind: 'value', read: (facts) => facts.method },
+  'request.path': { kind: 'value', read: (facts) => facts.path },
+  'request.route': { kind: 'value', read: (facts) => facts.route },
+  'request.host': { kind: 'value', read: (facts) => facts.host },
   'request.headers': {
     kind: 'map',
     view: new MapView(
@@ -42,7 +45,9 @@ const FIELDS: Readonly<Record<string, RequestField>> = {
     ),
     validateName: () => {},
   },
-  'client.ip': { kind: 'text', read: (facts) => facts.ip },
+  'client.ip': { kind: 'value', read: (facts) => facts.ip },
+  'client.country': { kind: 'value', geo: 'country', read: (facts) => facts.geo.country(facts.ip) },
+  'client.asn': { kind: 'value', geo: 'asn', read: (facts) => facts.geo.operator(facts.ip).asn },
 }
 
 /**
@@ -61,7 +66,7 @@ export function requestField(node: Expression): RequestField | undefined {
   throw errorAt(
     node,
     object.args === 'client'
-      ? 'is not a field of client: its only field is ip'
+      ? 'is not a field of client: its fields are ip, country and asn'
       : 'is not a field of request: its fields are method, path, route, host, headers and query',
   )
 }

@@ -1,3 +1,4 @@
+import type { ConditionSources } from '../../clients/geo.js'
 import type { NamedLists } from '../../clients/named-lists.js'
 import { RuleDocumentError } from '../../ground/errors.js'
 import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
@@ -38,10 +39,14 @@ const FIELD_NAMES = ['$schema', 'version', RULES.list, OVERRIDES.list]
  *
  * @param document the parsed JSON
  * @param nowMs the time from which durations count
- * @param lists those that conditions may name; undefined where they are not known
+ * @param inApp what conditions may ask; undefined where that is not known
  * @throws RuleDocumentError with a message for every wrong field, up to about ten thousand
  */
-export async function validateDocument(document: unknown, nowMs: number, lists?: NamedLists): Promise<ValidDocument> {
+export async function validateDocument(
+  document: unknown,
+  nowMs: number,
+  inApp: Pick<Surroundings, 'lists' | 'sources'> = {},
+): Promise<ValidDocument> {
   const errors = new Map<string, string>()
   const complain: Complain = (location, message) => errors.set(location, errors.get(location) ?? message)
   if (!isObject(document)) throw new RuleDocumentError({ document: 'must be an object' })
@@ -54,8 +59,8 @@ export async function validateDocument(document: unknown, nowMs: number, lists?:
     complain('rules', 'is missing: give "rules", "overrides" or both; an empty list deletes all')
   }
   const isEnough = () => errors.size >= ENOUGH
-  const rules = await validateEntries(RULES, fields.rules, nowMs, lists, complain, isEnough)
-  const overrides = await validateEntries(OVERRIDES, fields.overrides, nowMs, lists, complain, isEnough)
+  const rules = await validateEntries(RULES, fields.rules, { ...inApp, nowMs }, complain, isEnough)
+  const overrides = await validateEntries(OVERRIDES, fields.overrides, { ...inApp, nowMs }, complain, isEnough)
   if (errors.size > 0) throw new RuleDocumentError(Object.fromEntries(errors))
   return { rules, overrides }
 }
@@ -68,11 +73,18 @@ function versionComplaint(version: unknown): string {
   return `is ${shown}: this version of the package reads ${DOCUMENT_VERSION}`
 }
 
+/** The time from which durations count, and what conditions may ask. */
+interface Surroundings {
+  readonly nowMs: number
+  /** The lists that conditions may name; undefined where they are not known. */
+  readonly lists?: NamedLists | undefined
+  readonly sources?: ConditionSources | undefined
+}
+
 async function validateEntries<Table extends FieldTable, Identity extends keyof Table & string>(
   description: Description<Table, Identity>,
   list: unknown,
-  nowMs: number,
-  lists: NamedLists | undefined,
+  surroundings: Surroundings,
   complain: Complain,
   isEnough: () => boolean,
 ): Promise<Entry<Table>[] | undefined> {
@@ -91,7 +103,7 @@ async function validateEntries<Table extends FieldTable, Identity extends keyof 
       complain(description.list, `has too many errors: ${location} and later entries were not validated`)
       break
     }
-    const entry = validateEntry(description, location, value, nowMs, lists, defaults, complain)
+    const entry = validateEntry(description, location, value, surroundings, defaults, complain)
     if (entry !== undefined) {
       const identity = toIdentity(description, entry)
       const twin = locations.get(identity)
@@ -109,8 +121,7 @@ function validateEntry<Table extends FieldTable, Identity extends keyof Table & 
   description: Description<Table, Identity>,
   location: string,
   value: unknown,
-  nowMs: number,
-  lists: NamedLists | undefined,
+  { nowMs, lists, sources }: Surroundings,
   defaults: Values,
   complain: Complain,
 ): Entry<Table> | undefined {
@@ -126,6 +137,7 @@ function validateEntry<Table extends FieldTable, Identity extends keyof Table & 
   // A past expiry is no error here: the file is old, and the entry is left out.
   const errors = new Map([
     ...Object.entries(listErrors(values, lists)),
+    ...Object.entries((sources && description.unmet?.(values, sources)) ?? {}),
     ...Object.entries(description.errors(values, 'new', Number.NEGATIVE_INFINITY)),
     ...Object.entries(expanded.errors),
   ])

@@ -1,3 +1,4 @@
+import type { Geo } from '../../clients/geo.js'
 import { type NamedLists, NO_LISTS } from '../../clients/named-lists.js'
 import type { Database } from '../../database/database.js'
 import type { Query } from '../../database/dialect.js'
@@ -116,6 +117,8 @@ export interface Snapshot extends RuleGroups {
   readonly overrides: OverrideSet
   /** The lists that conditions name. */
   readonly lists: NamedLists
+  /** What files know of addresses; undefined where the app has none. */
+  readonly geo: Geo | undefined
   /** The rows that are left out. */
   readonly rejected: readonly RejectedRow[]
 }
@@ -151,9 +154,10 @@ export class SnapshotReader {
     const { database, router } = options
     this.#options = options
     this.#overrides = new OverrideReader(database.dialect, router)
-    this.#ruleReader = new RuleReader(database.lists)
+    this.#ruleReader = new RuleReader(database)
     const lists = database.lists ?? NO_LISTS
-    this.snapshot = { ...noRules(router), overrides: OverrideSet.empty(router), lists, rejected: [] }
+    const geo = database.sources?.geo
+    this.snapshot = { ...noRules(router), overrides: OverrideSet.empty(router), lists, geo, rejected: [] }
   }
 
   /**
@@ -206,6 +210,7 @@ export class SnapshotReader {
         ...groups,
         overrides,
         lists: previous.lists,
+        geo: previous.geo,
         rejected: [...loaded.rejected, ...this.#overrides.rejected()],
       }
     }

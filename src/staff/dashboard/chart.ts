@@ -1,4 +1,5 @@
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../ground/time/clock.js'
+import { isoDay } from '../../ground/time/iso-time.js'
 import { allRequests, sumTraffic, type TrafficCounts } from '../../reports/breakdown.js'
 import type { RefusedOverTime } from '../../reports/clients-over-time.js'
 import type { Bar, OverTime } from '../../reports/over-time.js'
@@ -171,10 +172,6 @@ export function barTime(startMs: number, barMs: number): string {
   if (barMs > DAY_MS) return `${day} – ${isoDay(startMs + barMs - DAY_MS)}`
   const end = hourText(startMs + barMs)
   return `${day} ${hourText(startMs)}–${end === '00:00' ? '24:00' : end}`
-}
-
-function isoDay(ms: number): string {
-  return new Date(ms).toISOString().slice(0, 10)
 }
 
 function hourText(ms: number): string {

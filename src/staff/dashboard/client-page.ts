@@ -1,4 +1,5 @@
 import { isNetwork } from '../../clients/client-networks.js'
+import type { Geo } from '../../clients/geo.js'
 import type { NamedLimit } from '../../plugin/internals.js'
 import { type ClientCounts, NO_REQUESTS } from '../../reports/client-counts.js'
 import type { ClientDetail, ClientPolicy } from '../../reports/client-detail.js'
@@ -30,6 +31,7 @@ import type { ClientView } from './requested-view.js'
 import { stackOutcomes, toOutcomes } from './stack.js'
 import { refusedChoices, shownSeries, timeSelector, toggleSeries } from './time-selector.js'
 import { usageHref } from './usage/usage-page.js'
+import { whereabouts } from './whereabouts.js'
 
 /** The parts of the page of a client beside its report. */
 interface ClientPageParts {
@@ -46,6 +48,8 @@ interface ClientPageParts {
   /** Whether overrides have an effect on this server. */
   readonly appliesOverrides: boolean
   readonly log: LogState
+  /** What files know of addresses; undefined where the app has none. */
+  readonly geo: Geo | undefined
 }
 
 /** Returns the context of `client.hbs`: the unformatted report, and everything the page shows, formatted, in `page`. */
@@ -57,7 +61,7 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
     const next = { ...parts.view, ...changed }
     return clientHref(client, next.window, next.back, next.live, next)
   }
-  const { log, acting, notice, freshForMs } = parts
+  const { log, acting, notice, freshForMs, geo } = parts
   const { back, live } = parts.view
   const { first } = parts.offer
   const isNamed = first !== undefined && notice?.text.includes(firstWords(first)) === true
@@ -75,6 +79,7 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
       title: visible(client),
       subtitle: 'Rate limits',
       name: visible(client),
+      whereabouts: whereabouts(client, geo),
       window: windowName(window),
       windows: offeredWindows(window),
       time: timeSelector(parts.view, nowMs, (window) => hrefFor({ window })),
@@ -129,7 +134,7 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
         href: usageHref({ unit: each.unit, since: each.day.slice(0, 7), by: 'day', client }),
       })),
       kind: isNetwork(client) ? 'network' : 'client',
-      events: recent_events.map((event) => eventRow(event, { window, back })),
+      events: recent_events.map((event) => eventRow(event, { window, back }, geo)),
       recent: latestTitle(recent_events, onlyRefused ? 'refused' : ''),
       events_href: eventsFor(window),
       events_csv_href: eventsCsvHref(eventsFor({ since: windowFor(window, nowMs).startMs, until: window.until })),

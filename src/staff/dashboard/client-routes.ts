@@ -96,6 +96,7 @@ export function registerClientRoutes({ app, internals, pages, read }: PageRoutes
       notice,
       appliesOverrides: switches.enabled && switches.useDynamicRules,
       log: readLogState(internals),
+      geo: database.sources?.geo,
     })
     return pages.send(reply, 'client', { ...context, ...withoutStyle(request) })
   }

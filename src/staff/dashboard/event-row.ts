@@ -1,7 +1,9 @@
+import type { Geo } from '../../clients/geo.js'
 import { parseAppliedRules } from '../../log/applied-rules.js'
 import type { ClientEvent } from '../../reports/recent-events.js'
 import { formatCount, formatRequests, toMoment, visible } from './format.js'
 import { clientHref, explainHref, type KeptView } from './links.js'
+import { whereabouts } from './whereabouts.js'
 
 const DECISIONS: Readonly<Record<string, readonly [decision: string, text: string]>> = {
   allowed: ['allowed', 'Allowed'],
@@ -13,7 +15,7 @@ const REFUSED = ['refused', 'Refused'] as const
 const WOULD_BE_REFUSED = ['would-be-refused', 'Would be refused'] as const
 
 /** Returns an event as the tables of requests show it, with the links to its client and to why it was decided so. */
-export function eventRow(event: ClientEvent, kept: KeptView) {
+export function eventRow(event: ClientEvent, kept: KeptView, geo: Geo | undefined) {
   const overLimit = event.allowed ? WOULD_BE_REFUSED : REFUSED
   const [decision, decision_text] = DECISIONS[event.outcome] ?? overLimit
   return {
@@ -23,6 +25,7 @@ export function eventRow(event: ClientEvent, kept: KeptView) {
     method: visible(event.method),
     path: visible(event.path),
     client: visible(event.client),
+    whereabouts: whereabouts(event.client, geo),
     client_href: clientHref(event.client, kept.window, kept.back),
     why_href: explainHref(event, kept, event.id),
     usage: event.outcome === 'denied' ? '' : `${formatCount(event.count)} of ${formatCount(event.limit)}`,

@@ -1,3 +1,4 @@
+import type { Geo } from '../../clients/geo.js'
 import { isSum } from '../../log/event-sql.js'
 import {
   type EventSearch,
@@ -50,6 +51,8 @@ export interface ShownEvents {
   /** The position from which the page was read; undefined at the newest events. */
   readonly from: { readonly position: EventPosition; readonly direction: 'older' | 'newer' } | undefined
   readonly kept: KeptView
+  /** What files know of addresses; undefined where the app has none. */
+  readonly geo: Geo | undefined
   readonly log: LogState
   readonly rules: readonly string[]
   readonly nowMs: number
@@ -83,7 +86,18 @@ function keptEntries({ window, back }: KeptView): [name: string, value: string][
 }
 
 /** Returns the context of `events.hbs`. */
-export function eventsContext({ fields: typed, errors, search, found, from, kept, log, rules, nowMs }: ShownEvents) {
+export function eventsContext({
+  fields: typed,
+  errors,
+  search,
+  found,
+  from,
+  kept,
+  log,
+  rules,
+  geo,
+  nowMs,
+}: ShownEvents) {
   const { events = [], next, isBounded = false } = found ?? {}
   // Links have the same range at any time.
   const fields = { ...typed, ...spelledTimes(typed, search, spellTime) }
@@ -108,7 +122,7 @@ export function eventsContext({ fields: typed, errors, search, found, from, kept
       is_valid: found !== undefined,
       is_filtered: isFiltered,
       events: events.map((event) => ({
-        ...eventRow(toClientEvent(event), kept),
+        ...eventRow(toClientEvent(event), kept, geo),
         has_client: event.client !== '',
         summed: isSum(event) ? `${formatRequests(event.weight, 'allowed')}, only added up` : undefined,
         has_path: event.path !== '',

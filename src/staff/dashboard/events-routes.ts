@@ -53,6 +53,7 @@ export function registerEventsRoutes({ app, internals, pages, read }: PageRoutes
       from,
       kept: readClientView(field, clock.now()),
       log: readLogState(internals),
+      geo: internals.database.sources?.geo,
       rules: [],
       nowMs: clock.now(),
     })

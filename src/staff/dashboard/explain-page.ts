@@ -1,3 +1,4 @@
+import type { Geo } from '../../clients/geo.js'
 import { countOf } from '../../ground/number-text.js'
 import { REQUESTS } from '../../ground/unit.js'
 import type { Explanation } from '../../http/explain/explain.js'
@@ -10,6 +11,7 @@ import { formatCount, formatTime, rateWords, toMoment, visible } from './format.
 import { clientHref, type KeptView } from './links.js'
 import type { RulePageLinks } from './rules/rule-links.js'
 import { thenView } from './then-view.js'
+import { whereabouts } from './whereabouts.js'
 
 /** The methods that the form offers; any other one can be in the address of the page. */
 const METHODS = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS']
@@ -38,6 +40,7 @@ export function explainContext(
   { window, back }: KeptView,
   nowMs: number,
   rulePages: RulePageLinks,
+  geo: Geo | undefined,
 ) {
   const { method, path, ip, user, fields, headers } = trial
   return {
@@ -47,6 +50,7 @@ export function explainContext(
       form: { path, ip, user, fields, headers },
       clients: [...(ip === '' ? [] : [`ip:${ip}`]), ...(user === '' ? [] : [`user:${user}`])].map((client) => ({
         name: visible(client),
+        whereabouts: whereabouts(client, geo),
         href: clientHref(client, window, back),
       })),
       methods: [...new Set([...METHODS, method])].map((name) => ({ name, selected: name === method })),

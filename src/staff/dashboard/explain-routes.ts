@@ -20,7 +20,7 @@ const EVENT_ID = /^\d{1,15}$/
 /** Registers the page that says which limits a request meets, and why. It charges nothing, so that a GET form asks. */
 export function registerExplainRoutes({ app, internals, pages, read }: PageRoutes): void {
   const { smartRateLimit } = app
-  const { clock } = internals
+  const { clock, database } = internals
 
   async function showExplanation(request: FastifyRequest, reply: FastifyReply) {
     const field = (name: string) => lastParameter(request, name)
@@ -38,7 +38,8 @@ export function registerExplainRoutes({ app, internals, pages, read }: PageRoute
       internals,
       limits.flatMap(({ policy, applies }) => (applies ? [policy] : [])),
     )
-    return pages.send(reply, 'explain', explainContext(trial, logged, explained, view, clock.now(), rulePages))
+    const geo = database.sources?.geo
+    return pages.send(reply, 'explain', explainContext(trial, logged, explained, view, clock.now(), rulePages, geo))
   }
 
   /**

@@ -1,3 +1,5 @@
+import type { GeoFileState } from '../../clients/geo.js'
+import { isoDay } from '../../ground/time/iso-time.js'
 import type { EventLogStats } from '../../log/event-log-state.js'
 import type { Internals, Switches } from '../../plugin/internals.js'
 import { logSince } from '../../reports/log-since.js'
@@ -9,10 +11,12 @@ export interface LogState {
   readonly stats: EventLogStats
   /** The moment since which reports have the log, in milliseconds since the epoch; undefined where they have all of it. */
   readonly sinceMs: number | undefined
+  /** The files about addresses. */
+  readonly files: readonly GeoFileState[]
 }
 
 export function readLogState({ switches, eventStats, database }: Internals): LogState {
-  return { switches, stats: eventStats(), sinceMs: logSince(database) }
+  return { switches, stats: eventStats(), sinceMs: logSince(database), files: database.sources?.geo?.files() ?? [] }
 }
 
 /** Returns whether the log holds refusals only: rates, and clients near a limit, are then unknown. */
@@ -45,15 +49,23 @@ export function logNotices(state: LogState, hasTraffic: boolean, unknownPaths = 
   }
 }
 
-/** Returns the state of this process's log, for `event-log.hbs`. */
-export function logHealth({ stats: { written, dropped, buffered, spooled, lastError } }: LogState) {
+const FILE_NAMES = { country: 'File of countries', asn: 'File of network operators' } as const
+
+/** Returns the state of this process's log, and of its files about addresses, for `event-log.hbs`. */
+export function logHealth({ stats: { written, dropped, buffered, spooled, lastError }, files }: LogState) {
   return {
     written: formatCount(written),
     buffered: formatCount(buffered),
     spooled: spooled === 0 ? undefined : formatCount(spooled),
     dropped: formatCount(dropped),
     has_dropped: dropped > 0,
-    needs_attention: dropped > 0 || spooled > 0 || lastError !== null,
+    needs_attention:
+      dropped > 0 || spooled > 0 || lastError !== null || files.some(({ problem }) => problem !== undefined),
+    files: files.map(({ kind, builtAtMs, problem }) => ({
+      name: FILE_NAMES[kind],
+      built: isoDay(builtAtMs),
+      problem: problem && visible(`The file that is there now cannot be read: ${problem}`),
+    })),
     last_error: lastError === null ? undefined : visible(lastError),
   }
 }

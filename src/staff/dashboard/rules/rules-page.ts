@@ -1,3 +1,4 @@
+import type { ConditionSources } from '../../../clients/geo.js'
 import { countOf } from '../../../ground/number-text.js'
 import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
 import type { CodeLimit } from '../../../http/code-limits.js'
@@ -91,6 +92,8 @@ interface RulesView extends RuleListRights {
   readonly codeLimits: readonly CodeLimit[]
   /** Undefined while the log is away. */
   readonly activity: RuleActivity | undefined
+  /** What conditions may ask; undefined where that is not known. */
+  readonly sources: ConditionSources | undefined
   /** The typed priorities by the ids of the rules. */
   readonly typed: ReadonlyMap<number, TypedPriority>
 }
@@ -129,7 +132,7 @@ const LOG_AWAY = 'The database of the event log does not respond at the moment: 
 
 /** Returns the context of `rules.hbs`. */
 export function rulesContext(
-  { view, page, codeLimits, activity, typed, token, mayWrite }: RulesView,
+  { view, page, codeLimits, activity, sources, typed, token, mayWrite }: RulesView,
   log: LogState,
   nowMs: number,
 ) {
@@ -165,8 +168,9 @@ export function rulesContext(
       rules: page.rules.map((rule) => {
         const { total, blocked } = activity?.today.get(rule.name) ?? NO_TRAFFIC
         const { text, problem } = typed.get(rule.id) ?? { text: String(rule.priority), problem: undefined }
+        const listed = listedRule(rule, nowMs, sources)
         return {
-          ...listedRule(rule, nowMs),
+          ...listed,
           id: rule.id,
           priority: rule.priority,
           typed: text,
@@ -174,7 +178,10 @@ export function rulesContext(
           hits: activity && formatCount(total),
           refused: activity && formatCount(blocked),
           is_on: Boolean(rule.isActive),
-          idle: isWhole && isInForce(rule, nowMs) && !activity.active.has(rule.name) ? idle(rule, nowMs) : undefined,
+          idle:
+            isWhole && listed.left_out === undefined && isInForce(rule, nowMs) && !activity.active.has(rule.name)
+              ? idle(rule, nowMs)
+              : undefined,
         }
       }),
       pages: pageCount === 1 ? undefined : pageLinks(shown, pageCount),

@@ -1,3 +1,4 @@
+import type { ConditionSources } from '../../../clients/geo.js'
 import { MAX_PATH_LENGTH } from '../../../ground/storable.js'
 import type { FoundClient } from '../../../reports/find-clients.js'
 import type { FoundTraffic } from '../../../reports/search-traffic.js'
@@ -40,9 +41,9 @@ export interface Found extends FoundBeside {
 }
 
 /** Returns the context of `search-results.hbs`; without `found` nothing was searched for. */
-export function searchContext(view: SearchView, nowMs: number, found?: Found) {
+export function searchContext(view: SearchView, nowMs: number, found?: Found, sources?: ConditionSources) {
   const { text, only, window, typed, back } = view
-  const groups = found === undefined ? [] : groupViews(found, view, nowMs)
+  const groups = found === undefined ? [] : groupViews(found, view, nowMs, sources)
   const isTooLong = text.length > MAX_PATH_LENGTH
   return {
     found,
@@ -86,7 +87,12 @@ interface FoundGroup {
   readonly clients?: ReturnType<typeof foundClients>
 }
 
-function groupViews(found: Found, view: SearchView, nowMs: number): FoundGroup[] {
+function groupViews(
+  found: Found,
+  view: SearchView,
+  nowMs: number,
+  sources: ConditionSources | undefined,
+): FoundGroup[] {
   const { text, only, window, back } = view
   const rows = only === undefined ? MAX_ROWS : MAX_ALONE
   const group = (id: string, title: string, count: number, allHref: string, content: Partial<FoundGroup>) => {
@@ -100,7 +106,9 @@ function groupViews(found: Found, view: SearchView, nowMs: number): FoundGroup[]
     ...group('clients', 'Clients', clients.length, clientsHref(text, window, back), {
       clients: foundClients(clients.slice(0, rows), window, back),
     }),
-    ...group('rules', 'Rules', rules.count, rulesHref(text), { rows: rules.rules.map((rule) => ruleRow(rule, nowMs)) }),
+    ...group('rules', 'Rules', rules.count, rulesHref(text), {
+      rows: rules.rules.map((rule) => ruleRow(rule, nowMs, sources)),
+    }),
     ...group('overrides', 'Overrides and bans', overrides.count, overridesHref(text), {
       rows: overrides.overrides.map((override) => foundOverride(overrideRow(override, nowMs))),
     }),
@@ -118,8 +126,12 @@ function rulesHref(text: string): string {
   return ruleListHref({ listing, page: 1 })
 }
 
-function ruleRow(rule: FoundBeside['rules']['rules'][number], nowMs: number): FoundRow {
-  const { name, href, method, pattern, condition, rate, state, tone, counts_only } = listedRule(rule, nowMs)
+function ruleRow(
+  rule: FoundBeside['rules']['rules'][number],
+  nowMs: number,
+  sources: ConditionSources | undefined,
+): FoundRow {
+  const { name, href, method, pattern, condition, rate, state, tone, counts_only } = listedRule(rule, nowMs, sources)
   return {
     name,
     href,
