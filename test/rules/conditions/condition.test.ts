@@ -188,7 +188,7 @@ const WRONG: readonly (readonly [text: string, message: RegExp])[] = [
   ['request == 1', /is not a value: write one of its fields/],
   ["request.body == 'x'", /not a field of request: its fields are method, path, route, host, headers and query/],
   ["request.constructor == 'x'", /not a field of request/],
-  ["client.port == '1'", /not a field of client: its only field is ip/],
+  ["client.port == '1'", /not a field of client: its fields are ip, country and asn/],
   ["request.headers['X-Plan'] == 'gold'", /write "x-plan"/],
   ["request.query['n'] > 5", /no such overload: string > int: compare values of one type/],
   ['request.method == 5', /no such overload/],
