@@ -139,7 +139,7 @@ export const RULE_FIELDS = {
     parse: validateCondition,
     schema: { maxLength: MAX_CONDITION_LENGTH },
     about: "A boolean expression in CEL, such as user.plan == 'free'; empty is true.",
-    help: "Empty: every request. Else an expression in CEL: user.plan == 'free', or request.headers['x-plan'] == 'gold' && request.method == 'POST', or !inNetwork(client.ip, '10.0.0.0/8'), or has(user.id) && request.path.startsWith('/api/').",
+    help: "Empty: every request. Else an expression in CEL: user.plan == 'free', or request.headers['x-plan'] == 'gold' && request.method == 'POST', or !inNetwork(client.ip, '10.0.0.0/8'), or client.country == 'DE', or client.asn == 64500, or has(user.id) && request.path.startsWith('/api/').",
     panel: { title: 'Condition', group: 'Condition', input: 'code', example: "user.plan == 'free'", searched: true },
   },
   rate: {

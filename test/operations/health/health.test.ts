@@ -47,8 +47,10 @@ describe('app.smartRateLimit.health()', () => {
         events: { status: 'ok', detail: '0 s behind, 0 waiting, 0 lost since the start' },
         usage: { status: 'ok', detail: '0 s behind, 0 waiting, 0 lost since the start' },
         charges: { status: 'ok', detail: '0 owed to the store, 0 lost since the start' },
+        lists: { status: 'off', detail: 'not used' },
         mail: { status: 'ok', detail: 'the mail server accepts a sign-in' },
         schedule: { status: 'off', detail: 'not used' },
+        geo: { status: 'off', detail: 'not used' },
       },
     })
   })

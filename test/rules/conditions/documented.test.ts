@@ -14,6 +14,7 @@ const facts = new TestFacts({
   user: { id: 1, plan: 'free', roles: ['admin'] },
   headers: { 'x-plan': 'gold', 'user-agent': 'Googlebot' },
   query: { page: '1' },
+  geo: { country: () => 'DE', operator: () => ({ asn: 64_500n, name: 'Example' }) },
 })
 
 test('the conditions of the documentation are valid, and hold for what they say', () => {
@@ -33,6 +34,6 @@ test('the conditions below the field of the panel are valid', () => {
   const { help, panel } = RULES.fields.condition
   const [, examples = ''] = help.split('in CEL: ')
   const conditions = examples.replace(/\.$/, '').split(/, or /)
-  assert.equal(conditions.length, 4)
+  assert.equal(conditions.length, 6)
   for (const text of [...conditions, panel.example]) assert.equal(parseCondition(text)?.holds(facts), true, text)
 })
