@@ -1,5 +1,7 @@
 import type { ActionContext } from 'adminjs'
+import { databaseFor } from '../../src/database/database.js'
 import { countOf } from '../../src/ground/number-text.js'
+import { withListNames } from '../../src/rules/list-names.js'
 import { RULES } from '../../src/rules/rule.js'
 import { PanelResource } from '../panel-resource.js'
 import { allowed, editableBy, type PanelAction } from './actions.js'
@@ -12,7 +14,11 @@ const FILTERS: Filters = { name: 'text', pathPattern: 'text', group: 'text', isA
 
 /** Creates the resource for the rules, which operators edit. */
 export function rules({ client, provider }: Source): AdminResource {
-  const { edited, sortable, options, titles } = describedFields(RULES)
+  const { lists } = databaseFor(client)
+  const { edited, sortable, options, titles } = describedFields({
+    ...RULES,
+    fields: withListNames(RULES.fields, lists),
+  })
   return {
     resource: new PanelResource({ name: 'rules', model: 'RateLimitRule', provider, client, sortable }),
     options: {

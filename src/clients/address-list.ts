@@ -1,5 +1,4 @@
 import { isIP } from 'node:net'
-import ipaddr from 'ipaddr.js'
 import { CooperativeYield } from '../ground/time/cooperative-yield.js'
 import { type ParsedNetwork, parseAddress, parseNetwork, wholeBits } from './network.js'
 
@@ -372,8 +371,9 @@ function readAddress(text: string): 0 | 1 | 4 {
   if (readIpv4(text)) return 1
   // IPv6 that may stand for IPv4, and has dots or a zone, is seldom.
   if (readIpv6(text) && address[0] !== 0 && address[0] !== 0x64ff9b) return 4
-  // The parser lacks some spellings of zones.
-  return isIP(text) === 0 || !ipaddr.isValid(text) ? 0 : readParsed(text)
+  // Addresses are compared without their zones.
+  const [withoutZone = ''] = text.split('%')
+  return isIP(text) === 0 ? 0 : readParsed(withoutZone)
 }
 
 function readParsed(text: string): 1 | 4 {

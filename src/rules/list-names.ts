@@ -3,7 +3,7 @@
 import { type NamedLists, unknownList } from '../clients/named-lists.js'
 import type { FieldErrors } from '../ground/errors.js'
 import { parseCondition } from './conditions/condition.js'
-import type { Values } from './description.js'
+import type { FieldTable, Values } from './description.js'
 
 /** The lists that this process has warned of. */
 const warned = new Set<string>()
@@ -22,6 +22,19 @@ export function listErrors({ condition }: Values, lists: NamedLists | undefined)
   }
   const missing = names.find((name) => !lists.has(name))
   return missing === undefined ? {} : { condition: unknownList(missing, lists) }
+}
+
+/** Returns the fields of a table, with the names of the lists that there are in the help of the condition. */
+export function withListNames<Table extends FieldTable>(fields: Table, lists: NamedLists | undefined): Table {
+  const { condition } = fields
+  if (condition === undefined || lists === undefined || lists.names.length === 0) return fields
+  const calls = lists.names.map((name) => `inList(client.ip, '${name}')`)
+  return { ...fields, condition: { ...condition, help: `${condition.help ?? ''} Lists: ${calls.join(', ')}.` } }
+}
+
+/** Returns why a rule of a condition is left out; undefined where its lists exist, or are not known. */
+export function findMissingList(condition: unknown, lists: NamedLists | undefined): string | undefined {
+  return lists === undefined ? undefined : listErrors({ condition }, lists).condition
 }
 
 /** Returns the names of the lists that a condition asks; none for one that is wrong. */

@@ -1,7 +1,6 @@
 import assert from 'node:assert/strict'
 import { isIP } from 'node:net'
 import { describe, test } from 'node:test'
-import ipaddr from 'ipaddr.js'
 import { AddressList, listOf, MAX_LIST_ENTRIES, parseAddressLines } from '../../src/clients/address-list.js'
 import { parseAddress, parseNetwork } from '../../src/clients/network.js'
 
@@ -126,7 +125,7 @@ describe('a list of addresses', () => {
     for (let round = 0; round < 20_000; round++) {
       const text = Array.from({ length: 1 + random(12) }, () => pieces[random(pieces.length)]).join('')
       const [withoutZone = ''] = text.split('%')
-      const isAddress = isIP(text) !== 0 && ipaddr.isValid(text)
+      const isAddress = isIP(text) !== 0
       const list = isAddress
         ? listOf([parseNetwork(parseAddress(withoutZone).toString())])
         : listOf(['0.0.0.0/0', '::/0'].map(parseNetwork))

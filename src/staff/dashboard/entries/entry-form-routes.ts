@@ -6,6 +6,7 @@ import { type FieldErrors, RuleValidationError } from '../../../ground/errors.js
 import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
 import { type Description, defaultsFor, type FieldTable, spelled, type Values } from '../../../rules/description.js'
 import { entryVersion } from '../../../rules/entry-version.js'
+import { withListNames } from '../../../rules/list-names.js'
 import { type IdentifiedEntry, readSomeEntries } from '../../../rules/read-entries.js'
 import { changeRows } from '../../../rules/table.js'
 import { type FormControl, type FormGroup, formGroups, readFields } from '../../shell/field-form.js'
@@ -97,7 +98,8 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
 ): void {
   const { database, clock } = internals
   const { description, name, list, right, checks } = kind
-  const { fields, identity, entity } = description
+  const { identity, entity } = description
+  const fields = withListNames(description.fields, database.lists)
   const [identityField = ''] = identity
   const checkButtons = Object.entries(checks).map(([value, { text }]) => ({ value, text }))
 

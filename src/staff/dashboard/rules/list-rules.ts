@@ -8,6 +8,7 @@ import { Parameters } from '../../../reports/filter.js'
 import type { RuleActivity } from '../../../reports/rule-traffic.js'
 import { fieldEntries } from '../../../rules/description.js'
 import { MAX_GROUPS } from '../../../rules/group.js'
+import { findMissingList } from '../../../rules/list-names.js'
 import { RULES } from '../../../rules/rule.js'
 
 /** A row of the rule table, as far as the list shows it. Moments are milliseconds since the epoch. */
@@ -26,6 +27,8 @@ export interface ListedRule {
   readonly createdAt: number
   readonly startsAt: number | null
   readonly endsAt: number | null
+  /** Why servers leave the rule out; undefined where they do not. */
+  readonly leftOut?: string | undefined
 }
 
 const LISTED_FIELDS = [
@@ -87,6 +90,13 @@ export interface RulePage {
   readonly pageCount: number
 }
 
+/** The table of rules, and the lists that their conditions may name. */
+type RuleTable = Pick<Database, 'query' | 'dialect'> & Partial<Pick<Database, 'lists'>>
+
+function withLists(rules: readonly ListedRule[], lists: Database['lists']): ListedRule[] {
+  return rules.map((rule) => ({ ...rule, leftOut: findMissingList(rule.condition, lists) }))
+}
+
 /** Rules per page: some milliseconds of work. */
 const PAGE_SIZE = 200
 
@@ -101,7 +111,7 @@ export function isNarrowed({ text, state, effect, group }: RuleListing): boolean
  * @param requested the number of the page: the nearest one is read
  */
 export async function listRules(
-  { query, dialect }: Pick<Database, 'query' | 'dialect'>,
+  { query, dialect, lists }: RuleTable,
   listing: RuleListing,
   requested: number,
   activity: RuleActivity,
@@ -126,7 +136,7 @@ export async function listRules(
   if (rankOf === undefined) {
     const order = columnOrder(dialect, listing)
     const sql = `${select} WHERE ${condition} ORDER BY ${order} LIMIT ${PAGE_SIZE} OFFSET ${skipped}`
-    return { ...page, rules: await query<ListedRule>(sql, parameters.values) }
+    return { ...page, rules: withLists(await query<ListedRule>(sql, parameters.values), lists) }
   }
   const [row] = await query<{ found: string | null }>(
     `SELECT ${dialect.rowsAsJson('id, name, rate')} AS found
@@ -139,7 +149,8 @@ export async function listRules(
   ])
   const positions = new Map(ids.map((id, index) => [id, index]))
   const positionOf = ({ id }: ListedRule) => positions.get(id) ?? 0
-  return { ...page, rules: rules.toSorted((one, other) => positionOf(one) - positionOf(other)) }
+  const sorted = rules.toSorted((one, other) => positionOf(one) - positionOf(other))
+  return { ...page, rules: withLists(sorted, lists) }
 }
 
 /** The rules that a text may mean. */
@@ -155,7 +166,7 @@ export interface FoundRules {
  * @param limit the most rules to return
  */
 export async function findRules(
-  { query, dialect }: Pick<Database, 'query' | 'dialect'>,
+  { query, dialect, lists }: RuleTable,
   text: string,
   limit: number,
 ): Promise<FoundRules> {
@@ -168,7 +179,7 @@ export async function findRules(
      WHERE ${condition} ORDER BY CASE WHEN ${isNamed} THEN 0 ELSE 1 END, ${RULES.order(dialect)} LIMIT ${limit}`,
     parameters.values,
   )
-  return { rules: rows, count: rows[0]?.found ?? 0 }
+  return { rules: withLists(rows, lists), count: rows[0]?.found ?? 0 }
 }
 
 /** Returns the condition of the rules that are listed. */

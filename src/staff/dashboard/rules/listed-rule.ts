@@ -20,8 +20,8 @@ export function listedRule(rule: ListedRule, nowMs: number, sources: ConditionSo
     condition: shownText(rule.condition),
     rate: rateWords(shownText(rule.rate), shownText(rule.unit)),
     group: shownText(rule.group),
-    ...(problem !== undefined && rule.isActive ? { state: 'Left out', tone: 'refused' } : state(rule, nowMs)),
-    left_out: problem && visible(`Its condition ${problem}.`),
+    ...(problem !== undefined && rule.isActive ? { state: 'Left out', tone: 'denied' } : state(rule, nowMs)),
+    left_out: problem === undefined ? leftOutWords(rule) : visible(`Its condition ${problem}.`),
     counts_only: !rule.block,
   }
 }
@@ -38,9 +38,15 @@ export function isInForce({ isActive, startsAt, endsAt }: ListedRule, nowMs: num
 
 function state(rule: ListedRule, nowMs: number) {
   if (!rule.isActive) return { state: 'Off', tone: 'no' }
+  if (rule.leftOut !== undefined) return { state: 'Left out', tone: 'denied' }
   if (isInForce(rule, nowMs)) return { state: 'In force', tone: 'allowed' }
   const isOver = rule.endsAt !== null && rule.endsAt <= nowMs
   return { state: isOver ? 'Over' : 'Not yet', tone: 'no' }
+}
+
+/** Says why servers leave a rule out. */
+function leftOutWords({ isActive, leftOut }: ListedRule): string | undefined {
+  return leftOut === undefined || !isActive ? undefined : visible(`Left out: ${leftOut}.`)
 }
 
 /** Says since when a rule in force has matched nothing. */
