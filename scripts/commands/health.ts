@@ -48,6 +48,7 @@ function probesFor(
     database: databaseProbe(database, clock, new DatabaseStore({ database: client })),
     rules: ruleTableProbe(database),
     charges: () => OF_A_PROCESS,
+    lists: () => OF_A_PROCESS,
     schedule: scheduleProbe(new JobLeases(database), clock),
   }
   const toLog = {
