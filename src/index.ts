@@ -62,6 +62,7 @@ export type { AlertSettingOptions } from './operations/alerts/alert-settings.js'
 export type { Mailer, MailMessage } from './operations/alerts/mailer.js'
 export type { WebhookFormat } from './operations/alerts/webhook-format.js'
 export type { Health, HealthCheck, HealthCheckName } from './operations/health/health.js'
+export type { ListsOptions } from './operations/lists/list-settings.js'
 export type {
   MetricsOptions,
   OpenTelemetryCallback,
