@@ -191,11 +191,11 @@ forEachDatabase((provider) => {
 
   test('when the event table goes away requests go on, one line is logged, and no event is lost', async (t) => {
     const { statuses, app, log, clock, database, client } = await startLogging(t, provider, {})
-    const table = database.dialect.table('rate_limit_event')
+    const table = database.log.dialect.table('rate_limit_event')
     const { events } = app.smartRateLimit
     await statuses(1, '/')
     await events.flush()
-    await database.execute(`ALTER TABLE ${table} RENAME TO away`)
+    await database.log.execute(`ALTER TABLE ${table} RENAME TO away`)
 
     for (const _ of Array(3)) {
       assert.deepEqual(await statuses(2, '/'), [200, 200])
@@ -211,7 +211,7 @@ forEachDatabase((provider) => {
     assert.equal(log.filter(({ level }) => level >= ERROR).length, 1)
 
     const back = provider === 'sqlite' ? '"away"' : table.replace('"rate_limit_event"', '"away"')
-    await database.execute(`ALTER TABLE ${back} RENAME TO rate_limit_event`)
+    await database.log.execute(`ALTER TABLE ${back} RENAME TO rate_limit_event`)
     assert.deepEqual(await statuses(1, '/'), [200])
     await events.flush()
     assert.equal(await client.rateLimitEvent.count(), 9)

@@ -25,7 +25,7 @@ async function openUsage(t: TestContext, provider: Provider, plugin: RateLimitOp
 }
 
 /** Reads `<period> <unit> <client> <policy> <amount> <requests>` of each sum, the days first. */
-async function rowsIn({ database: { dialect, query } }: TestDatabase): Promise<string[]> {
+async function rowsIn({ log: { dialect, query } }: TestDatabase): Promise<string[]> {
   const rows = await query<Record<string, string | number>>(
     `SELECT period, unit, client, policy, amount, requests FROM ${dialect.table('rate_limit_usage')}
      ORDER BY span, period, client, policy`,
@@ -106,14 +106,14 @@ forEachDatabase((provider) => {
     const at = (month: number, day: number) => charge({ atMs: Date.UTC(2026, month - 1, day) })
     for (const each of [at(9, 1), at(9, 30), at(10, 1), at(10, 31), at(11, 1)]) usage.record(each)
     await usage.flush()
-    assert.equal(await deleteOldUsage(database.database, Date.UTC(2026, 10, 1) - 1, 2), 2)
-    assert.equal(await deleteOldUsage(database.database, Date.UTC(2026, 10, 1) - 1, 2), 1)
-    assert.equal(await deleteOldUsage(database.database, Date.UTC(2026, 10, 1) - 1, 2), 0)
+    assert.equal(await deleteOldUsage(database.log, Date.UTC(2026, 10, 1) - 1, 2), 2)
+    assert.equal(await deleteOldUsage(database.log, Date.UTC(2026, 10, 1) - 1, 2), 1)
+    assert.equal(await deleteOldUsage(database.log, Date.UTC(2026, 10, 1) - 1, 2), 0)
     assert.deepEqual(
       (await rows()).map((row) => row.split(' ')[0]),
       ['2026-10-01', '2026-10-31', '2026-11-01', '2026-10', '2026-11'],
     )
-    assert.equal(await deleteOldUsage(database.database, Date.UTC(2026, 10, 1), 10), 3)
+    assert.equal(await deleteOldUsage(database.log, Date.UTC(2026, 10, 1), 10), 3)
   })
 
   test('while the database is away charges add up in memory, and when it is full only new clients are lost', async (t) => {
@@ -121,8 +121,8 @@ forEachDatabase((provider) => {
     const { app, log } = await startApp(t, { database, plugin: { usage: ['tokens'], eventBuffer: 4 } })
     const { usage } = internalsFor(app)
     assert.ok(usage)
-    const table = database.database.dialect.table('rate_limit_usage')
-    await database.database.execute(`ALTER TABLE ${table} RENAME TO away`)
+    const table = database.log.dialect.table('rate_limit_usage')
+    await database.log.execute(`ALTER TABLE ${table} RENAME TO away`)
     usage.record(charge({ client: 'user:0' }))
     await usage.flush()
     for (let round = 0; round < 10; round++) {
@@ -133,7 +133,7 @@ forEachDatabase((provider) => {
       ['Rate limit sums of usage cannot be written, and are kept for now', 'Rate limit sums of usage are being lost'],
     )
     const away = provider === 'sqlite' ? 'away' : table.replace('rate_limit_usage', 'away')
-    await database.database.execute(`ALTER TABLE ${away} RENAME TO rate_limit_usage`)
+    await database.log.execute(`ALTER TABLE ${away} RENAME TO rate_limit_usage`)
     await usage.flush()
     await usage.flush()
     const days = (await rowsIn(database)).filter((row) => row.startsWith('2026-11-2'))

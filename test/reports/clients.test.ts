@@ -340,8 +340,8 @@ forEachDatabase((_provider, open) => {
     ])
     const clients = await analytics.getTopClients({ by: 'requests' })
     const paths = await read(latestRequests(clients, { days: 7 }))
-    const [refused, stranger] = await database.query<{ id: number; at_ms: number }>(
-      `SELECT id, "timestamp" AS at_ms FROM ${database.dialect.table('rate_limit_event')}
+    const [refused, stranger] = await database.log.query<{ id: number; at_ms: number }>(
+      `SELECT id, "timestamp" AS at_ms FROM ${database.log.dialect.table('rate_limit_event')}
        WHERE path IN ('/login', '/stranger') ORDER BY path`,
     )
     const request = { ...refused, method: 'GET', path: '/login', allowed: false }

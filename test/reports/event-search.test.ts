@@ -64,7 +64,7 @@ forEachDatabase((provider, open) => {
     const { database } = opened
     const read = createReportRunner(database, clock)
     const insert = (events: readonly RateLimitEvent[]) =>
-      database.execute(insertEventsSql(database.dialect), [JSON.stringify(events.map(eventValues))])
+      database.log.execute(insertEventsSql(database.log.dialect), [JSON.stringify(events.map(eventValues))])
     const page = async (search: EventSearch, from: SearchFrom | undefined, limit: number) => {
       const found = await read(searchEvents(search, from, limit))
       assert.ok(found !== undefined, JSON.stringify(search))
@@ -227,7 +227,8 @@ forEachDatabase((provider, open) => {
   test('every filter reads by an index in the order of time', async (t) => {
     const { insert, plansOf, database } = await start(t)
     for (let part = 0; part < 6; part++) await insert(variedEvents(3_500))
-    if (provider === 'postgresql') await database.execute(`ANALYZE ${database.dialect.table('rate_limit_event')}`)
+    if (database.log.dialect.provider === 'postgresql')
+      await database.log.execute(`ANALYZE ${database.log.dialect.table('rate_limit_event')}`)
     const from = { position: { timestampMs: NOW_MS - MINUTE_MS, id: 9 }, direction: 'older' } as const
     for (const [search, index] of [
       [{}, 'timestamp'],

@@ -418,7 +418,9 @@ forEachDatabase((_provider, open) => {
     await foldRollups(database, clock.now())
     const analytics = analyticsFor(database, clock)
     assert.equal((await analytics.getIncidents()).length, 2)
-    await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_event')} WHERE client = $1`, ['user:1'])
+    await database.log.execute(`DELETE FROM ${database.log.dialect.table('rate_limit_event')} WHERE client = $1`, [
+      'user:1',
+    ])
     const scopes = async () => (await analytics.getIncidents()).map(({ scope }) => scope)
     assert.deepEqual(await scopes(), ['user:2'])
     await foldRollups(database, clock.now())

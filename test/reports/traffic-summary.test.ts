@@ -99,7 +99,7 @@ forEachDatabase((_provider, open) => {
     const clock = fakeClock()
     const { client, database, close } = await open(clock)
     t.after(close)
-    database.beforeReport.add(() => logEvents(client, { key: 'ip:203.0.113.7', blocked: 1, atMs: clock.now() }))
+    database.log.beforeReport.add(() => logEvents(client, { key: 'ip:203.0.113.7', blocked: 1, atMs: clock.now() }))
 
     assert.equal((await analyticsFor(database, clock).getTrafficSummary()).blocked, 1)
   })

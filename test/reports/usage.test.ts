@@ -21,7 +21,7 @@ async function openReport(t: TestContext, provider: Provider, charged: readonly 
     const sum: UsageSum = { firstMs, client: name, unit, policy, amount: Number(amount), requests: Number(requests) }
     return usageValues(sum)
   })
-  await database.execute(insertUsageSql(database.dialect), [JSON.stringify(rows)])
+  await database.log.execute(insertUsageSql(database.log.dialect), [JSON.stringify(rows)])
   const clock = fakeClock(NOW_MS)
   const analytics = createAnalytics({ database: client, clock })
   return {
@@ -206,7 +206,7 @@ forEachDatabase((provider) => {
     assert.ok(analytics)
     const row = { firstMs: NOW_MS, client: 'a', policy: 'p', amount: 1, requests: 1 }
     const rows = ['content-bytes', 'rows'].map((unit) => usageValues({ ...row, unit }))
-    await database.execute(insertUsageSql(database.dialect), [JSON.stringify(rows)])
+    await database.log.execute(insertUsageSql(database.log.dialect), [JSON.stringify(rows)])
     const reports = new UsageReports(database, clock, undefined)
     assert.deepEqual(await reports.units('2026-11'), ['content-bytes', 'rows', 'tokens'])
     assert.deepEqual(await reports.units('2026-10'), [])

@@ -36,10 +36,10 @@ forEachDatabase((_provider, open) => {
       await insertEvents(database, [event(0), event(0, { path: '/b' }), event(1), event(40, { outcome: 'allowed' })])
       await foldRollups(database)
       await insertEvents(database, [event(0), event(1, { key: 'user:7' })])
-      await database.execute(sql((name) => database.dialect.table(name)))
+      await database.log.execute(sql((name) => database.log.dialect.table(name)))
 
       const progress: number[] = []
-      const hours = await verifyRollups(database, NOW_MS, { onProgress: (counted) => progress.push(counted) })
+      const hours = await verifyRollups(database.log, NOW_MS, { onProgress: (counted) => progress.push(counted) })
       assert.ok(hours >= 3)
       assert.deepEqual(
         progress,
@@ -52,22 +52,22 @@ forEachDatabase((_provider, open) => {
   test('reports are exact while it is under way, also of what is dated later than the year 9999', async (t) => {
     const { database, close } = await open()
     t.after(close)
-    const { table, fromMs } = database.dialect
+    const { table, fromMs } = database.log.dialect
     const paths = Array.from({ length: 400 }, (_, place) => event(place % 3, { path: `/${place}` }))
     await insertEvents(database, [...paths, event(0, { path: '/late' })])
     // The log itself dates nothing so late.
     const set = `UPDATE ${table('rate_limit_event')} SET "timestamp" = ${fromMs('$1')} WHERE path = '/late'`
-    await database.execute(set, [5_000_000 * DAY_MS])
+    await database.log.execute(set, [5_000_000 * DAY_MS])
     await foldRollups(database)
-    await database.execute(`DELETE FROM ${table('rate_limit_traffic_rollup')}`)
+    await database.log.execute(`DELETE FROM ${table('rate_limit_traffic_rollup')}`)
 
     const stop = new AbortController()
     const onProgress = () => stop.abort()
-    assert.equal(await verifyRollups(database, NOW_MS, { onProgress, signal: stop.signal }), 1)
+    assert.equal(await verifyRollups(database.log, NOW_MS, { onProgress, signal: stop.signal }), 1)
     await compareReports(database, NOW_MS, 2)
     await foldRollups(database)
     await compareReports(database, NOW_MS, 2)
-    await database.execute(`DELETE FROM ${table('rate_limit_event')} WHERE path = '/late'`)
+    await database.log.execute(`DELETE FROM ${table('rate_limit_event')} WHERE path = '/late'`)
     await foldRollups(database)
     await compareReports(database, NOW_MS, 2)
   })
@@ -75,17 +75,19 @@ forEachDatabase((_provider, open) => {
   test('the trend of what was deleted since is left alone, and so is that of what is there', async (t) => {
     const { database, close } = await open()
     t.after(close)
-    const { dialect } = database
+    const { dialect } = database.log
     await insertEvents(
       database,
       Array.from({ length: 600 }, (_, place) => event(0, { path: `/${place % 300}` })),
     )
     await foldRollups(database)
-    await database.execute(`DELETE FROM ${dialect.table('rate_limit_event')} WHERE path = '/7'`)
-    await verifyRollups(database, NOW_MS)
-    const [trend] = await database.query<{ total: number }>(`SELECT total FROM ${dialect.table('rate_limit_trend')}`)
+    await database.log.execute(`DELETE FROM ${dialect.table('rate_limit_event')} WHERE path = '/7'`)
+    await verifyRollups(database.log, NOW_MS)
+    const [trend] = await database.log.query<{ total: number }>(
+      `SELECT total FROM ${dialect.table('rate_limit_trend')}`,
+    )
     assert.equal(trend?.total, 600)
-    const [rows] = await database.query<{ rows: number }>(
+    const [rows] = await database.log.query<{ rows: number }>(
       `SELECT COUNT(*) AS rows FROM ${dialect.table('rate_limit_traffic_rollup')} WHERE span = 60`,
     )
     assert.equal(rows?.rows, 257)
