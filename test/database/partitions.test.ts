@@ -209,6 +209,22 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     await compareReports(database, NOW_MS, 60)
   })
 
+  test('every partition has its primary key as replica identity, as a publication needs it', async (t) => {
+    const { database, schema } = await start(t)
+    await partitionEvents(database)
+    const partitions = await database.query<{ name: string; fit: boolean }>(
+      `SELECT relname AS name, relreplident = 'd' AND EXISTS (
+         SELECT 1 FROM pg_index WHERE indrelid = pg_class.oid AND indisprimary) AS fit
+       FROM pg_class WHERE relnamespace = '${schema}'::regnamespace AND relkind IN ('r', 'p')
+         AND (relispartition OR relname = 'rate_limit_event')`,
+    )
+    assert.ok(partitions.length > 3, `${partitions.length} tables`)
+    assert.deepEqual(
+      partitions.filter(({ fit }) => !fit),
+      [],
+    )
+  })
+
   test('a filter by time reads the index of each partition, and none as a whole', async (t) => {
     const { database, events, skipRange } = await start(t)
     await partitionEvents(database)
