@@ -12,7 +12,18 @@ import { integer } from '../commands/support/option-values.js'
 import { printLine } from '../commands/support/terminal.js'
 import { CLIENT_HEADER } from './load.js'
 import { median, messageFrom } from './measure.js'
-import { CONSUMING, chooseRows, HEADERS_ALONE, OURS, ours, ROWS, type Row, withGroups, withRules } from './rows.js'
+import {
+  CONSUMING,
+  chooseRows,
+  HEADERS_ALONE,
+  OURS,
+  ours,
+  ROWS,
+  type Row,
+  withCondition,
+  withGroups,
+  withRules,
+} from './rows.js'
 import { type Backend, Backends } from './servers.js'
 
 /** The number of live requests, each of another client, and so of the calls in a batch. */
@@ -27,6 +38,8 @@ const rows: readonly Row[] = [
   ours('memory, 20 exempt prefixes', () => ({ middleware: { backend: 'memory', skipPaths } })),
   ...CONSUMING,
   withRules(100, [PATH], 'a path that repeats'),
+  withCondition("client.ip != '192.0.2.1'"),
+  withCondition("!inList(client.ip, 'bench')"),
   withGroups('memory', { needs: 'sqlite' }),
   {
     name: `${OURS}, memory, consume() in a hook`,

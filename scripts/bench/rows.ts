@@ -189,18 +189,27 @@ export function withGroups(where: 'memory' | 'PostgreSQL' | 'Redis', rest: Pick<
   )
 }
 
+/** A row with a rule whose condition holds for every address but those of a list of 1,000 networks, or of one network. */
+export function withCondition(condition: string): Row {
+  const networks = Array.from({ length: 1_000 }, (_, index) => `10.${index >> 8}.${index & 255}.0/25`)
+  const rule = { ...ruleAt(0), condition }
+  return ruled(`1 rule, ${condition}`, 'memory', { needs: 'sqlite' }, () => [rule], { lists: { bench: networks } })
+}
+
 /** A row with rules that are read before the first request. */
 function ruled(
   what: string,
   backend: 'memory' | 'database' | 'redis',
   rest: Pick<Row, 'needs' | 'paths'>,
-  toRules: () => ReturnType<typeof ruleAt>[],
+  toRules: () => (ReturnType<typeof ruleAt> & { readonly condition?: string })[],
+  options: RateLimitOptions = {},
 ): Row {
   // A request that no rule matches is refused, and so counts as failed.
   const middleware = { backend, defaultRate: '0/m' } as const
   const optionsAt: OptionsAt = (at) => ({
     ...(backend === 'redis' && redis(at)),
     ...database({ ...at, url: at.rules }),
+    ...options,
     useDynamicRules: true,
     middleware,
   })

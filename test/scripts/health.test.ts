@@ -28,7 +28,7 @@ describe('ratelimit health', () => {
 
     assert.deepEqual([status, stderr, mails], [0, '', []])
     const lines = stdout.trimEnd().split('\n')
-    assert.equal(lines.length, 9)
+    assert.equal(lines.length, 11)
     assert.match(lines[0] ?? '', /^ok {7}database {2}file:.* answers, and is migrated$/)
     assert.match(lines[1] ?? '', /^off {6}redis {5}not used$/)
     assert.equal(lines[2], 'ok       rules     1 active rule; left out, being wrong: "broken"')
