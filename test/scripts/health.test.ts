@@ -36,8 +36,9 @@ describe('ratelimit health', () => {
     assert.match(lines[4] ?? '', /^ok {7}events {4}the last one is 9\d s old$/)
     assert.equal(lines[5], 'ok       usage     the last is of 2026-11-30')
     assert.equal(lines[6], 'ok       charges   each server knows its own: see its health and metrics')
-    assert.equal(lines[7], 'ok       mail      the mail server accepts a sign-in')
-    assert.equal(lines[8], 'ok       schedule  nothing was due yet')
+    assert.equal(lines[7], 'ok       lists     each server knows its own: see its health and metrics')
+    assert.equal(lines[8], 'ok       mail      the mail server accepts a sign-in')
+    assert.equal(lines[9], 'ok       schedule  nothing was due yet')
   })
 
   test('is status 1 where something fails, and names it without its password', async (t) => {
