@@ -1,8 +1,8 @@
 import type { ActionContext } from 'adminjs'
 import { databaseFor } from '../../src/database/database.js'
 import { countOf } from '../../src/ground/number-text.js'
-import { withListNames } from '../../src/rules/list-names.js'
 import { RULES } from '../../src/rules/rule.js'
+import { withListNames } from '../../src/rules/unmet-needs.js'
 import { PanelResource } from '../panel-resource.js'
 import { allowed, editableBy, type PanelAction } from './actions.js'
 import { BULK_DELETE, doForEach } from './bulk.js'
@@ -14,10 +14,10 @@ const FILTERS: Filters = { name: 'text', pathPattern: 'text', group: 'text', isA
 
 /** Creates the resource for the rules, which operators edit. */
 export function rules({ client, provider }: Source): AdminResource {
-  const { lists } = databaseFor(client)
+  const { sources } = databaseFor(client)
   const { edited, sortable, options, titles } = describedFields({
     ...RULES,
-    fields: withListNames(RULES.fields, lists),
+    fields: withListNames(RULES.fields, sources),
   })
   return {
     resource: new PanelResource({ name: 'rules', model: 'RateLimitRule', provider, client, sortable }),

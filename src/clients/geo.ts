@@ -31,9 +31,3 @@ export interface GeoFileState {
   /** Why the file that is there cannot be used, so that an earlier one stays; undefined where it can. */
   readonly problem: string | undefined
 }
-
-/** What an app gives its conditions to ask, beside the request. */
-export interface ConditionSources {
-  /** Undefined where the app has no files about addresses. */
-  readonly geo: Geo | undefined
-}

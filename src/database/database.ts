@@ -1,5 +1,4 @@
-import type { ConditionSources } from '../clients/geo.js'
-import type { NamedLists } from '../clients/named-lists.js'
+import type { ConditionSources } from '../clients/condition-sources.js'
 import { errorCode, errorMessage, InvalidSettingError, MissingTableError } from '../ground/errors.js'
 import { DEFAULT_DATABASE_URL, DEFAULT_SCHEMA, redactUrl, sqlitePath, validateDatabaseUrl } from './database-url.js'
 import type {
@@ -49,9 +48,7 @@ export class Database {
   readonly faultListeners = new Set<(fault: Error) => void>()
   /** Listeners of the file of an embedded database: it was replaced, and is open again. */
   readonly replacedListeners = new Set<() => Promise<void> | void>()
-  /** The named lists of the app that uses it; undefined where none does, as in commands. */
-  lists: NamedLists | undefined
-  /** What the app that uses it gives conditions to ask; undefined where no app does, as in commands. */
+  /** What conditions may ask in the app that uses it; undefined where no app does, as in commands. */
   sources: ConditionSources | undefined
   /**
    * The number of times that the file was replaced: what this process knows of the one before means nothing any more.

@@ -1,9 +1,8 @@
 /** The record of a request, which the steps of its way fill from top to bottom, and the limit that decides about it. */
 import type { FastifyRequest } from 'fastify'
 import type { Client } from '../clients/client.js'
-import type { Geo } from '../clients/geo.js'
+import { type ConditionSources, NO_SOURCES } from '../clients/condition-sources.js'
 import type { LimitClient } from '../clients/limit-client.js'
-import { type NamedLists, NO_LISTS } from '../clients/named-lists.js'
 import { SECOND_MS } from '../ground/time/clock.js'
 import { REQUESTS } from '../ground/unit.js'
 import { type Check, type Decision, isRate, type Policy } from '../limiter/algorithm.js'
@@ -161,10 +160,7 @@ export interface InForce {
   /** Whether any rule needs to know users. */
   readonly needUsers: boolean
   readonly overrides: Pick<OverrideSet, 'size' | 'hasUsers' | 'find' | 'all'>
-  /** The lists that conditions name. */
-  readonly lists: Pick<NamedLists, 'includes'>
-  /** What files know of addresses; undefined where the app has none. */
-  readonly geo: Geo | undefined
+  readonly sources: ConditionSources
 }
 
 /** The rules and overrides of apps and limits without any. */
@@ -179,8 +175,7 @@ export const NOTHING_IN_FORCE: InForce = {
   groups: [],
   needUsers: false,
   overrides: { size: 0, hasUsers: false, find: () => undefined, all: () => [] },
-  lists: NO_LISTS,
-  geo: undefined,
+  sources: NO_SOURCES,
 }
 
 /** The decision of a denial, which has no counter. */

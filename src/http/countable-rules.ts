@@ -28,8 +28,8 @@ export function createCountableRules(options: PathOptions): (snapshot: Snapshot)
     const kept = await compileGroups(rules.filter(isCountable), options, snapshot)
     const uncountable = rules.filter((rule) => !isCountable(rule))
     const leftOut = await compileGroups(uncountable, options, snapshot)
-    const { overrides, geo, lists } = snapshot
-    const inForce: Countable = { ...kept, overrides, geo, lists, all: snapshot, leftOut }
+    const { overrides, sources } = snapshot
+    const inForce: Countable = { ...kept, overrides, sources, all: snapshot, leftOut }
     if (latest?.snapshot === snapshot) latest = { snapshot, inForce }
     return inForce
   }

@@ -114,7 +114,7 @@ class RequestFacts extends ConditionFacts {
   }
 
   get geo(): Geo {
-    const { geo } = this.#checked.inForce
+    const { geo } = this.#checked.inForce.sources
     // Rules that ask for files which the app has not are not in force.
     if (geo === undefined) throw NO_FILES
     return geo
@@ -125,7 +125,7 @@ class RequestFacts extends ConditionFacts {
   }
 
   isListed(list: string, address: string): boolean {
-    return this.#checked.inForce.lists.includes(list, address)
+    return this.#checked.inForce.sources.lists.includes(list, address)
   }
 
   header(name: string): string | undefined {

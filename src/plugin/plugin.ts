@@ -100,9 +100,8 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
       : undefined
   if (geo) components.open('files about addresses', geo)
   const opened = components.connect('database', openDatabase(settings))
-  if (enabled) opened.database.sources = { geo }
+  if (enabled) opened.database.sources = { lists: settings.lists.named, geo }
   const eventsLog = opened.database.log === opened.database ? log : createOutageLog(app.log, clock)
-  opened.database.lists = settings.lists.named
   const { backend, leaseMs } = settings.middleware
   const counting = { ...settings, backend, leaseMs }
   const { store, limiter } = await openCounting(counting, {

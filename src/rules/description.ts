@@ -1,6 +1,5 @@
 /** Describes a table of rules or overrides, once, and derives what follows from the description. */
 
-import type { ConditionSources } from '../clients/geo.js'
 import { type Dialect, type SqlWork, selectedColumns } from '../database/dialect.js'
 import { errorMessage, type FieldErrors, RuleValidationError } from '../ground/errors.js'
 import { parseMoment, validateStoredMoment } from './moment.js'
@@ -114,8 +113,6 @@ export interface Description<
    * @returns one message for every wrong field
    */
   errors(values: Values, extent: Extent, nowMs: number): FieldErrors
-  /** Returns the messages for fields that ask for what an app has not; undefined where none does. */
-  readonly unmet?: (values: Values, sources: ConditionSources) => FieldErrors | undefined
   /** Begins a change of the table, and returns a check of what the change leaves, which throws a RuleValidationError. */
   readonly watch?: (dialect: Dialect) => SqlWork<() => SqlWork<void>>
   /** The field that can be given instead of a stored one. */

@@ -1,14 +1,13 @@
 import { setImmediate } from 'node:timers/promises'
-import type { ConditionSources } from '../clients/geo.js'
-import { type NamedLists, unknownList } from '../clients/named-lists.js'
+import type { ConditionSources } from '../clients/condition-sources.js'
 import type { Dialect, Query } from '../database/dialect.js'
 import { errorMessage } from '../ground/errors.js'
 import { CooperativeYield } from '../ground/time/cooperative-yield.js'
-import { unmetNeed } from './conditions/unmet-need.js'
 import { enforcedColumns } from './description.js'
 import { MAX_GROUPS, MAX_NAMED_GROUPS } from './group.js'
 import type { RejectedRow } from './load-log.js'
 import { parseRule, RULES, type Rule, type RuleRow } from './rule.js'
+import { unmetNeed } from './unmet-needs.js'
 
 /** Rows per statement: few enough that a synchronous driver does not delay requests. */
 const PAGE_SIZE = 1_000
@@ -21,8 +20,6 @@ export type StoredRule = RuleRow & { readonly id: number }
 export interface RuleSource {
   readonly query: Query
   readonly dialect: Dialect
-  /** The lists that rules may name; undefined where that is not known. */
-  readonly lists?: NamedLists | undefined
   /** What conditions may ask; undefined where that is not known. */
   readonly sources?: ConditionSources | undefined
 }
@@ -34,7 +31,7 @@ export interface LoadedRules {
 
 /** Reads and parses the active rules. */
 export async function loadActiveRules(source: RuleSource): Promise<LoadedRules> {
-  const reader = new RuleReader(source)
+  const reader = new RuleReader(source.sources)
   await reader.readAll(source)
   return reader.apply()
 }
@@ -56,11 +53,11 @@ export class RuleReader {
   /** Rows that were read and are not applied yet, by their ids; null for one that is no active rule. */
   #read = new Map<number, StoredRule | null>()
   #loaded: LoadedRules | undefined
-  readonly #inApp: Pick<RuleSource, 'lists' | 'sources'>
+  readonly #sources: ConditionSources | undefined
 
-  /** @param inApp what conditions may ask, as far as it is known */
-  constructor(inApp: Pick<RuleSource, 'lists' | 'sources'>) {
-    this.#inApp = inApp
+  /** @param sources what conditions may ask; undefined where that is not known */
+  constructor(sources: ConditionSources | undefined) {
+    this.#sources = sources
   }
 
   /**
@@ -130,7 +127,7 @@ export class RuleReader {
     // The deletion of a row that SQLite's REPLACE overwrote was not recorded.
     const replaced = this.#ids.get(name)
     if (replaced !== undefined) this.#remove(replaced)
-    this.#rows.set(id, { text, name, result: parsed(row, this.#inApp) })
+    this.#rows.set(id, { text, name, result: parsed(row, this.#sources) })
     this.#ids.set(name, id)
     return true
   }
@@ -159,14 +156,10 @@ function readPage(query: Query, dialect: Dialect, afterId: number): Promise<Stor
   )
 }
 
-function parsed(row: RuleRow, { lists, sources }: Pick<RuleSource, 'lists' | 'sources'>): Rule | RejectedRow {
+function parsed(row: RuleRow, sources: ConditionSources | undefined): Rule | RejectedRow {
   try {
     const rule = parseRule(row)
-    const missing = rule.condition?.lists.find((list) => !lists?.has(list))
-    if (lists !== undefined && missing !== undefined) {
-      return { entity: 'rule', name: rule.name, reason: unknownList(missing, lists) }
-    }
-    const unmet = unmetNeed(rule.condition, sources)
+    const unmet = sources && unmetNeed(rule.condition, sources)
     return unmet === undefined ? rule : { entity: 'rule', name: rule.name, reason: `condition: ${unmet}` }
   } catch (error) {
     return { entity: 'rule', name: String(row.name), reason: errorMessage(error) }

@@ -1,12 +1,10 @@
 import type { ClientKind } from '../clients/client-kind.js'
-import type { ConditionSources } from '../clients/geo.js'
 import { type FieldErrors, RuleValidationError } from '../ground/errors.js'
 import { REQUESTS } from '../ground/unit.js'
 import type { Policy } from '../limiter/algorithm.js'
 import { toPolicy, toReservingPolicy } from '../limiter/rate.js'
 import { BAN_AFTER, BAN_FOR, type RuleBan, toBan } from './ban.js'
 import type { Condition } from './conditions/condition.js'
-import { unmetNeed } from './conditions/unmet-need.js'
 import { contradictionsIn } from './contradictions.js'
 import { COUNTS, type CountedStatuses } from './counted-statuses.js'
 import {
@@ -81,7 +79,6 @@ export const RULES: Description<typeof RULE_FIELDS, 'name'> = {
   identity: ['name'],
   identify: ({ name }) => ({ name }),
   errors: ruleErrors,
-  unmet: ruleUnmet,
   watch: watchGroups,
   hasExpired: () => false,
   order: ({ bytewise }) => `${bytewise('group_name')}, priority DESC, ${bytewise('name')}`,
@@ -113,17 +110,6 @@ export function ruleErrors(values: Values, extent: Extent): FieldErrors {
     endsAt: parsedIfValid('endsAt', ENDS_AT.parse),
   })
   return { ...contradictions, ...errors }
-}
-
-/** Returns the message for a condition that asks for what an app has not; undefined for one that does not, or is wrong. */
-function ruleUnmet({ condition }: Values, sources: ConditionSources): FieldErrors | undefined {
-  if (typeof condition !== 'string') return undefined
-  try {
-    const problem = unmetNeed(RULE_FIELDS.condition.parse(condition), sources)
-    return problem === undefined ? undefined : { condition: problem }
-  } catch {
-    return undefined
-  }
 }
 
 const parseRuleRow = createParser(RULE_FIELDS, 'rule', 'stored')

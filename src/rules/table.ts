@@ -1,5 +1,5 @@
 /** The only writer of rules and overrides: it validates, names the actor, writes, and has this process obey. */
-import type { ConditionSources } from '../clients/geo.js'
+import type { ConditionSources } from '../clients/condition-sources.js'
 import type { Database } from '../database/database.js'
 import { type Dialect, runStatement, type SqlValue, type SqlWork, toColumn } from '../database/dialect.js'
 import { RuleValidationError } from '../ground/errors.js'
@@ -16,8 +16,8 @@ import {
   type Values,
 } from './description.js'
 import { changeToken, currentAuthor, inOneAction } from './history/actor.js'
-import { listErrors } from './list-names.js'
 import { entriesAsJson, type IdentifiedEntry, parseEntries } from './read-entries.js'
+import { unmetErrors } from './unmet-needs.js'
 
 /**
  * Runs `work` in one transaction, during which no others write the table, and resolves when this process obeys.
@@ -60,18 +60,16 @@ export async function changeLocked<T>(
 export class LockedTable<Table extends FieldTable, Identity extends keyof Table & string> {
   readonly #description: Description<Table, Identity>
   readonly dialect: Dialect
-  readonly #lists: Database['lists']
   readonly #sources: ConditionSources | undefined
   readonly #nowMs: number
 
   constructor(
     description: Description<Table, Identity>,
-    { dialect, lists, sources }: Pick<Database, 'dialect' | 'lists' | 'sources'>,
+    { dialect, sources }: Pick<Database, 'dialect' | 'sources'>,
     nowMs: number,
   ) {
     this.#description = description
     this.dialect = dialect
-    this.#lists = lists
     this.#sources = sources
     this.#nowMs = nowMs
   }
@@ -117,7 +115,6 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
     const { table, fields } = this.#description
     const values = this.#expand(given)
     // A condition that is not changed was refused or accepted before.
-    this.#requireSources(values)
     // Validated as given: no wrong value has a spelling.
     this.#validate({ ...entry, ...givenFields(fields, values) }, 'stored', values)
     const changes = storedFields(fields, values)
@@ -230,7 +227,6 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
     const { fields } = this.#description
     const values = this.#expand(given)
     this.#validate(values, extent)
-    this.#requireSources(values)
     // The values are valid, which types cannot express.
     return { ...defaultsFor(fields), ...storedFields(fields, values) } as Entry<Table>
   }
@@ -243,15 +239,8 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
 
   /** @param given the values of the write: a rule whose list was removed can still be changed elsewhere */
   #validate(values: Values, extent: Extent, given = values): void {
-    const errors = { ...listErrors(given, this.#lists), ...this.#description.errors(values, extent, this.#nowMs) }
+    const errors = { ...unmetErrors(given, this.#sources), ...this.#description.errors(values, extent, this.#nowMs) }
     if (Object.keys(errors).length > 0) throw new RuleValidationError(errors, [], this.#description.entity)
-  }
-
-  /** @throws RuleValidationError for what the app's settings do not have */
-  #requireSources(values: Values): void {
-    const { entity, unmet } = this.#description
-    const errors = this.#sources === undefined ? undefined : unmet?.(values, this.#sources)
-    if (errors !== undefined) throw new RuleValidationError(errors, [], entity)
   }
 
   /** Returns the columns that a statement writes, with the values of a JSON row in `$1`, the time `$2` and the token `$3`. */

@@ -92,7 +92,7 @@ forEachDatabase((provider) => {
   test('without files, a stored rule that asks for them is left out and logged once, and no other can be saved', async (t) => {
     const { limitOf, log, database, app } = await startWith(t, provider, ["client.country == 'DE'"])
     const reason =
-      'condition: asks for client.country, and this app has no setting "geo.country": give geo: { country: \'./country.mmdb\' }, or leave client.country out'
+      'condition: client.country is not known, since this app has no setting "geo.country": give geo: { country: \'./country.mmdb\' }, or leave client.country out'
 
     assert.equal(await limitOf(GERMAN), '1000')
     app.smartRateLimit.rules.invalidateCache()

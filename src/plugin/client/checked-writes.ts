@@ -5,14 +5,14 @@ import { type FieldErrors, RuleValidationError, type WrongRow } from '../../grou
 import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
 import { type Description, type Extent, expandShorthand, spelled, type Values } from '../../rules/description.js'
 import { changeToken, currentAuthor } from '../../rules/history/actor.js'
-import { listErrors } from '../../rules/list-names.js'
+import { unmetErrors } from '../../rules/unmet-needs.js'
 import type { RowWrite } from './checked-groups.js'
 import { interactiveTransaction, transactionClient } from './transaction-client.js'
 import { merge, plainFields, type StoredRow, toValues, toWhere } from './write-args.js'
 
 /** A model whose writes are validated. */
 export interface CheckedModel {
-  readonly description: Pick<Description, 'entity' | 'fields' | 'identity' | 'errors' | 'shorthand' | 'unmet'>
+  readonly description: Pick<Description, 'entity' | 'fields' | 'identity' | 'errors' | 'shorthand'>
   /** Returns the model of a client. */
   rows(client: GeneratedClient): ModelRows
   /** Sends a write of valid rows; without it they are sent as they are. */
@@ -49,8 +49,8 @@ export interface WriteOptions {
    * for its parts, and Prisma, closed at the wrong moment of a query, waits for that query for ever.
    */
   readonly underWay: Set<Promise<unknown>>
-  /** The database, which knows the lists of the app. */
-  readonly main: Pick<Database, 'lists' | 'sources'>
+  /** The database, which knows what conditions may ask. */
+  readonly main: Pick<Database, 'sources'>
   /** Returns the time to which expiries are compared, in milliseconds. */
   readonly now: () => number
 }
@@ -84,9 +84,7 @@ export function checkedWrites(
    * be changed elsewhere.
    */
   function givenErrors({ values }: Given): FieldErrors {
-    const { lists, sources } = main
-    const given = plainFields(values)
-    return { ...listErrors(given, lists), ...(sources && description.unmet?.(given, sources)) }
+    return unmetErrors(plainFields(values), main.sources)
   }
 
   function stamped({ values }: Given, changedBy = changeToken()): Values {

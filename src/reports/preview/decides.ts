@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
+import type { ConditionSources } from '../../clients/condition-sources.js'
 import type { Geo } from '../../clients/geo.js'
-import type { NamedLists } from '../../clients/named-lists.js'
 import type { Steps } from '../../ground/time/cooperative-yield.js'
 import { ConditionFacts } from '../../rules/conditions/condition-facts.js'
 import { TooMuchWork } from '../../rules/conditions/failure.js'
@@ -19,14 +19,13 @@ const UNKNOWN = new Error('The log does not have it')
 /**
  * Creates a function that returns whether the rule, put among the active ones, is the first of its group for a request.
  *
- * @param lists those that conditions name; undefined where they are not known
+ * @param sources what conditions may ask; undefined where that is not known
  */
 export async function createDecides(
   router: PathOptions,
   rule: Rule,
   active: readonly Rule[],
-  lists?: NamedLists,
-  geo?: Geo,
+  sources?: ConditionSources,
 ): Promise<Decides> {
   // Rules after the candidate, and those of other groups, cannot take a request from it, and need not be compiled.
   const others = active.filter(
@@ -43,7 +42,7 @@ export async function createDecides(
     if (first === null || candidate === null) return 'too_long'
     if (first !== undefined && first.condition === undefined) return false
     if (first === undefined && rule.condition === undefined) return true
-    const facts = new LoggedFacts(event, path, method, lists, request, geo)
+    const facts = new LoggedFacts(event, path, method, request, sources)
     const holds = conditionHolds(rule, facts)
     const rivals = first === undefined || holds === false ? [] : before.candidates(path, method, nowMs, request)
     return rivals === null ? 'too_long' : yield* withRivals(holds, rivals, facts)
@@ -90,15 +89,14 @@ class LoggedFacts extends ConditionFacts {
     readonly event: LoggedRequest,
     readonly path: string,
     readonly method: string,
-    readonly lists: NamedLists | undefined,
     request: RequestWork,
-    readonly files: Geo | undefined,
+    readonly sources: ConditionSources | undefined,
   ) {
     super(request)
   }
 
   get geo(): Geo {
-    return this.files ?? this.#unknown()
+    return this.sources?.geo ?? this.#unknown()
   }
 
   /** The log may have a network or a pseudonym, which is no address. */
@@ -122,7 +120,7 @@ class LoggedFacts extends ConditionFacts {
 
   /** The lists are those of now. A command knows none. */
   isListed(list: string, address: string): boolean {
-    return this.lists === undefined ? this.#unknown() : this.lists.includes(list, address)
+    return this.sources === undefined ? this.#unknown() : this.sources.lists.includes(list, address)
   }
 
   header(): never {

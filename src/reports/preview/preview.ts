@@ -8,10 +8,10 @@ import { REQUESTS } from '../../ground/unit.js'
 import { isRate, type Policy } from '../../limiter/algorithm.js'
 import { windowStartMs } from '../../limiter/period.js'
 import { defaultsFor, type Values } from '../../rules/description.js'
-import { listErrors } from '../../rules/list-names.js'
 import type { PathOptions } from '../../rules/patterns/path-patterns.js'
 import { parseRuleInput, RULES, type Rule, type RuleCandidate, ruleErrors } from '../../rules/rule.js'
 import { loadActiveRules } from '../../rules/rule-repository.js'
+import { unmetErrors } from '../../rules/unmet-needs.js'
 import { entryTablesFor } from '../report.js'
 import { createClientReader, type Recovered } from './clients.js'
 import { createDecides, type Decides } from './decides.js'
@@ -67,16 +67,16 @@ export function createPreview(dependencies: PreviewDependencies): Preview {
 
   return async function preview(candidate, { hours = 24, onProgress } = {}) {
     const rule = parseCandidate(candidate)
-    const errors = listErrors({ condition: candidate.condition }, database.lists)
+    const errors = unmetErrors({ condition: candidate.condition }, database.sources)
     if (Object.keys(errors).length > 0) throw new RuleValidationError(errors)
     validateHours(hours)
 
     return database.log.report(async (query) => {
       const { dialect } = database.log
       const entries = entryTablesFor(database, query)
-      const { lists, sources } = database
-      const { rules, rejected } = await loadActiveRules({ ...entries, lists, sources })
-      const decides = await createDecides(dependencies.router, rule, rules, lists, sources?.geo)
+      const { sources } = database
+      const { rules, rejected } = await loadActiveRules({ ...entries, sources })
+      const decides = await createDecides(dependencies.router, rule, rules, sources)
       const overrides = await readOverrides(entries, dependencies.router, {
         nowMs: clock.now(),
         ratesDecide: rule.group === '',

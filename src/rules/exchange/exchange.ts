@@ -156,12 +156,12 @@ interface Prepared {
 }
 
 async function prepareImport(
-  { dialect, lists, sources }: Database,
+  { dialect, sources }: Database,
   clock: Clock,
   document: unknown,
   keep: boolean,
 ): Promise<Prepared> {
-  const wanted = await validateDocument(document, clock.now(), { lists, sources })
+  const wanted = await validateDocument(document, clock.now(), sources)
   const nowMs = clock.now()
   const overrides = wanted.overrides?.filter((override) => !OVERRIDES.hasExpired(override, nowMs))
   const expired = (wanted.overrides?.length ?? 0) - (overrides?.length ?? 0)

@@ -1,5 +1,4 @@
-import type { ConditionSources } from '../../clients/geo.js'
-import type { NamedLists } from '../../clients/named-lists.js'
+import type { ConditionSources } from '../../clients/condition-sources.js'
 import { RuleDocumentError } from '../../ground/errors.js'
 import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
 import {
@@ -12,10 +11,10 @@ import {
   toIdentity,
   type Values,
 } from '../description.js'
-import { listErrors } from '../list-names.js'
 import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
 import { RULES } from '../rule.js'
 import type { RuleEntry } from '../rule-fields.js'
+import { unmetErrors } from '../unmet-needs.js'
 import { DOCUMENT_VERSION } from './rule-document.js'
 
 /** A valid document, as it is to be stored. A list that it lacks is undefined. */
@@ -39,13 +38,13 @@ const FIELD_NAMES = ['$schema', 'version', RULES.list, OVERRIDES.list]
  *
  * @param document the parsed JSON
  * @param nowMs the time from which durations count
- * @param inApp what conditions may ask; undefined where that is not known
+ * @param sources what conditions may ask; undefined where that is not known
  * @throws RuleDocumentError with a message for every wrong field, up to about ten thousand
  */
 export async function validateDocument(
   document: unknown,
   nowMs: number,
-  inApp: Pick<Surroundings, 'lists' | 'sources'> = {},
+  sources?: ConditionSources,
 ): Promise<ValidDocument> {
   const errors = new Map<string, string>()
   const complain: Complain = (location, message) => errors.set(location, errors.get(location) ?? message)
@@ -59,8 +58,8 @@ export async function validateDocument(
     complain('rules', 'is missing: give "rules", "overrides" or both; an empty list deletes all')
   }
   const isEnough = () => errors.size >= ENOUGH
-  const rules = await validateEntries(RULES, fields.rules, { ...inApp, nowMs }, complain, isEnough)
-  const overrides = await validateEntries(OVERRIDES, fields.overrides, { ...inApp, nowMs }, complain, isEnough)
+  const rules = await validateEntries(RULES, fields.rules, { nowMs, sources }, complain, isEnough)
+  const overrides = await validateEntries(OVERRIDES, fields.overrides, { nowMs, sources }, complain, isEnough)
   if (errors.size > 0) throw new RuleDocumentError(Object.fromEntries(errors))
   return { rules, overrides }
 }
@@ -76,9 +75,7 @@ function versionComplaint(version: unknown): string {
 /** The time from which durations count, and what conditions may ask. */
 interface Surroundings {
   readonly nowMs: number
-  /** The lists that conditions may name; undefined where they are not known. */
-  readonly lists?: NamedLists | undefined
-  readonly sources?: ConditionSources | undefined
+  readonly sources: ConditionSources | undefined
 }
 
 async function validateEntries<Table extends FieldTable, Identity extends keyof Table & string>(
@@ -121,7 +118,7 @@ function validateEntry<Table extends FieldTable, Identity extends keyof Table & 
   description: Description<Table, Identity>,
   location: string,
   value: unknown,
-  { nowMs, lists, sources }: Surroundings,
+  { nowMs, sources }: Surroundings,
   defaults: Values,
   complain: Complain,
 ): Entry<Table> | undefined {
@@ -136,8 +133,7 @@ function validateEntry<Table extends FieldTable, Identity extends keyof Table & 
   const values = { ...defaults, ...expanded.values }
   // A past expiry is no error here: the file is old, and the entry is left out.
   const errors = new Map([
-    ...Object.entries(listErrors(values, lists)),
-    ...Object.entries((sources && description.unmet?.(values, sources)) ?? {}),
+    ...Object.entries(unmetErrors(values, sources)),
     ...Object.entries(description.errors(values, 'new', Number.NEGATIVE_INFINITY)),
     ...Object.entries(expanded.errors),
   ])

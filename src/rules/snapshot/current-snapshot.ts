@@ -1,5 +1,4 @@
-import type { Geo } from '../../clients/geo.js'
-import { type NamedLists, NO_LISTS } from '../../clients/named-lists.js'
+import { type ConditionSources, NO_SOURCES } from '../../clients/condition-sources.js'
 import type { Database } from '../../database/database.js'
 import type { Query } from '../../database/dialect.js'
 import { readRevision } from '../../database/revision.js'
@@ -115,10 +114,8 @@ export class CurrentSnapshot {
 /** The rules and overrides in force at one moment. Immutable: a change creates a new one. */
 export interface Snapshot extends RuleGroups {
   readonly overrides: OverrideSet
-  /** The lists that conditions name. */
-  readonly lists: NamedLists
-  /** What files know of addresses; undefined where the app has none. */
-  readonly geo: Geo | undefined
+  /** What conditions may ask. */
+  readonly sources: ConditionSources
   /** The rows that are left out. */
   readonly rejected: readonly RejectedRow[]
 }
@@ -154,10 +151,9 @@ export class SnapshotReader {
     const { database, router } = options
     this.#options = options
     this.#overrides = new OverrideReader(database.dialect, router)
-    this.#ruleReader = new RuleReader(database)
-    const lists = database.lists ?? NO_LISTS
-    const geo = database.sources?.geo
-    this.snapshot = { ...noRules(router), overrides: OverrideSet.empty(router), lists, geo, rejected: [] }
+    this.#ruleReader = new RuleReader(database.sources)
+    const { sources = NO_SOURCES } = database
+    this.snapshot = { ...noRules(router), overrides: OverrideSet.empty(router), sources, rejected: [] }
   }
 
   /**
@@ -209,8 +205,7 @@ export class SnapshotReader {
       this.snapshot = {
         ...groups,
         overrides,
-        lists: previous.lists,
-        geo: previous.geo,
+        sources: previous.sources,
         rejected: [...loaded.rejected, ...this.#overrides.rejected()],
       }
     }

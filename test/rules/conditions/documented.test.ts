@@ -14,6 +14,7 @@ const facts = new TestFacts({
   user: { id: 1, plan: 'free', roles: ['admin'] },
   headers: { 'x-plan': 'gold', 'user-agent': 'Googlebot' },
   query: { page: '1' },
+  lists: { includes: (name) => name === 'tor' },
   geo: { country: () => 'DE', operator: () => ({ asn: 64_500n, name: 'Example' }) },
 })
 

@@ -6,9 +6,9 @@ import { type FieldErrors, RuleValidationError } from '../../../ground/errors.js
 import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
 import { type Description, defaultsFor, type FieldTable, spelled, type Values } from '../../../rules/description.js'
 import { entryVersion } from '../../../rules/entry-version.js'
-import { withListNames } from '../../../rules/list-names.js'
 import { type IdentifiedEntry, readSomeEntries } from '../../../rules/read-entries.js'
 import { changeRows } from '../../../rules/table.js'
+import { withListNames } from '../../../rules/unmet-needs.js'
 import { type FormControl, type FormGroup, formGroups, readFields } from '../../shell/field-form.js'
 import { leadOn, takeNotice } from '../../shell/notice-cookie.js'
 import { lastParameter } from '../../shell/request-query.js'
@@ -99,7 +99,7 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
   const { database, clock } = internals
   const { description, name, list, right, checks } = kind
   const { identity, entity } = description
-  const fields = withListNames(description.fields, database.lists)
+  const fields = withListNames(description.fields, database.sources)
   const [identityField = ''] = identity
   const checkButtons = Object.entries(checks).map(([value, { text }]) => ({ value, text }))
 

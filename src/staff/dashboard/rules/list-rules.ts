@@ -8,8 +8,8 @@ import { Parameters } from '../../../reports/filter.js'
 import type { RuleActivity } from '../../../reports/rule-traffic.js'
 import { fieldEntries } from '../../../rules/description.js'
 import { MAX_GROUPS } from '../../../rules/group.js'
-import { findMissingList } from '../../../rules/list-names.js'
 import { RULES } from '../../../rules/rule.js'
+import { whyLeftOut } from '../../../rules/unmet-needs.js'
 
 /** A row of the rule table, as far as the list shows it. Moments are milliseconds since the epoch. */
 export interface ListedRule {
@@ -90,11 +90,11 @@ export interface RulePage {
   readonly pageCount: number
 }
 
-/** The table of rules, and the lists that their conditions may name. */
-type RuleTable = Pick<Database, 'query' | 'dialect'> & Partial<Pick<Database, 'lists'>>
+/** The table of rules, and what their conditions may ask. */
+type RuleTable = Pick<Database, 'query' | 'dialect'> & Partial<Pick<Database, 'sources'>>
 
-function withLists(rules: readonly ListedRule[], lists: Database['lists']): ListedRule[] {
-  return rules.map((rule) => ({ ...rule, leftOut: findMissingList(rule.condition, lists) }))
+function withLeftOut(rules: readonly ListedRule[], sources: Database['sources']): ListedRule[] {
+  return rules.map((rule) => ({ ...rule, leftOut: whyLeftOut(rule.condition, sources) }))
 }
 
 /** Rules per page: some milliseconds of work. */
@@ -111,7 +111,7 @@ export function isNarrowed({ text, state, effect, group }: RuleListing): boolean
  * @param requested the number of the page: the nearest one is read
  */
 export async function listRules(
-  { query, dialect, lists }: RuleTable,
+  { query, dialect, sources }: RuleTable,
   listing: RuleListing,
   requested: number,
   activity: RuleActivity,
@@ -136,7 +136,7 @@ export async function listRules(
   if (rankOf === undefined) {
     const order = columnOrder(dialect, listing)
     const sql = `${select} WHERE ${condition} ORDER BY ${order} LIMIT ${PAGE_SIZE} OFFSET ${skipped}`
-    return { ...page, rules: withLists(await query<ListedRule>(sql, parameters.values), lists) }
+    return { ...page, rules: withLeftOut(await query<ListedRule>(sql, parameters.values), sources) }
   }
   const [row] = await query<{ found: string | null }>(
     `SELECT ${dialect.rowsAsJson('id, name, rate')} AS found
@@ -150,7 +150,7 @@ export async function listRules(
   const positions = new Map(ids.map((id, index) => [id, index]))
   const positionOf = ({ id }: ListedRule) => positions.get(id) ?? 0
   const sorted = rules.toSorted((one, other) => positionOf(one) - positionOf(other))
-  return { ...page, rules: withLists(sorted, lists) }
+  return { ...page, rules: withLeftOut(sorted, sources) }
 }
 
 /** The rules that a text may mean. */
@@ -166,7 +166,7 @@ export interface FoundRules {
  * @param limit the most rules to return
  */
 export async function findRules(
-  { query, dialect, lists }: RuleTable,
+  { query, dialect, sources }: RuleTable,
   text: string,
   limit: number,
 ): Promise<FoundRules> {
@@ -179,7 +179,7 @@ export async function findRules(
      WHERE ${condition} ORDER BY CASE WHEN ${isNamed} THEN 0 ELSE 1 END, ${RULES.order(dialect)} LIMIT ${limit}`,
     parameters.values,
   )
-  return { rules: withLists(rows, lists), count: rows[0]?.found ?? 0 }
+  return { rules: withLeftOut(rows, sources), count: rows[0]?.found ?? 0 }
 }
 
 /** Returns the condition of the rules that are listed. */

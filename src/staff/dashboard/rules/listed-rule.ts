@@ -1,7 +1,5 @@
 /** What lists say of a rule. */
-import type { ConditionSources } from '../../../clients/geo.js'
 import { DAY_MS } from '../../../ground/time/clock.js'
-import { RULES } from '../../../rules/rule.js'
 import { isInForce as isInTime } from '../../../rules/validity.js'
 import { rateWords, visible } from '../format.js'
 import { ruleHref } from '../links.js'
@@ -10,8 +8,7 @@ import type { ListedRule } from './list-rules.js'
 const WEEK_MS = 7 * DAY_MS
 
 /** Returns what a list says of a rule. */
-export function listedRule(rule: ListedRule, nowMs: number, sources: ConditionSources | undefined) {
-  const problem = sources && RULES.unmet?.({ condition: rule.condition }, sources)?.condition
+export function listedRule(rule: ListedRule, nowMs: number) {
   return {
     name: shownText(rule.name),
     href: ruleHref(String(rule.name)),
@@ -20,8 +17,8 @@ export function listedRule(rule: ListedRule, nowMs: number, sources: ConditionSo
     condition: shownText(rule.condition),
     rate: rateWords(shownText(rule.rate), shownText(rule.unit)),
     group: shownText(rule.group),
-    ...(problem !== undefined && rule.isActive ? { state: 'Left out', tone: 'denied' } : state(rule, nowMs)),
-    left_out: problem === undefined ? leftOutWords(rule) : visible(`Its condition ${problem}.`),
+    ...state(rule, nowMs),
+    left_out: leftOutWords(rule),
     counts_only: !rule.block,
   }
 }

@@ -58,8 +58,7 @@ export function registerRuleList(routes: PageRoutes): void {
     const actor = actorWith(request, RIGHT)
     const token = actor === undefined ? undefined : issueFormToken(request, reply, actor)
     const mayWrite = actorWith(request, 'writeRules') !== undefined
-    const { sources } = database
-    const shown = { view, page, activity, sources, typed, token, mayWrite, codeLimits: internals.codeLimits() }
+    const shown = { view, page, activity, typed, token, mayWrite, codeLimits: internals.codeLimits() }
     const { page: context } = rulesContext(shown, readLogState(internals), nowMs)
     const result =
       typed.size > 0

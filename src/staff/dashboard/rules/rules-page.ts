@@ -1,4 +1,3 @@
-import type { ConditionSources } from '../../../clients/geo.js'
 import { countOf } from '../../../ground/number-text.js'
 import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
 import type { CodeLimit } from '../../../http/code-limits.js'
@@ -92,8 +91,6 @@ interface RulesView extends RuleListRights {
   readonly codeLimits: readonly CodeLimit[]
   /** Undefined while the log is away. */
   readonly activity: RuleActivity | undefined
-  /** What conditions may ask; undefined where that is not known. */
-  readonly sources: ConditionSources | undefined
   /** The typed priorities by the ids of the rules. */
   readonly typed: ReadonlyMap<number, TypedPriority>
 }
@@ -132,7 +129,7 @@ const LOG_AWAY = 'The database of the event log does not respond at the moment: 
 
 /** Returns the context of `rules.hbs`. */
 export function rulesContext(
-  { view, page, codeLimits, activity, sources, typed, token, mayWrite }: RulesView,
+  { view, page, codeLimits, activity, typed, token, mayWrite }: RulesView,
   log: LogState,
   nowMs: number,
 ) {
@@ -168,7 +165,7 @@ export function rulesContext(
       rules: page.rules.map((rule) => {
         const { total, blocked } = activity?.today.get(rule.name) ?? NO_TRAFFIC
         const { text, problem } = typed.get(rule.id) ?? { text: String(rule.priority), problem: undefined }
-        const listed = listedRule(rule, nowMs, sources)
+        const listed = listedRule(rule, nowMs)
         return {
           ...listed,
           id: rule.id,

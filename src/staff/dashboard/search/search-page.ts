@@ -1,4 +1,3 @@
-import type { ConditionSources } from '../../../clients/geo.js'
 import { MAX_PATH_LENGTH } from '../../../ground/storable.js'
 import type { FoundClient } from '../../../reports/find-clients.js'
 import type { FoundTraffic } from '../../../reports/search-traffic.js'
@@ -41,9 +40,9 @@ export interface Found extends FoundBeside {
 }
 
 /** Returns the context of `search-results.hbs`; without `found` nothing was searched for. */
-export function searchContext(view: SearchView, nowMs: number, found?: Found, sources?: ConditionSources) {
+export function searchContext(view: SearchView, nowMs: number, found?: Found) {
   const { text, only, window, typed, back } = view
-  const groups = found === undefined ? [] : groupViews(found, view, nowMs, sources)
+  const groups = found === undefined ? [] : groupViews(found, view, nowMs)
   const isTooLong = text.length > MAX_PATH_LENGTH
   return {
     found,
@@ -87,12 +86,7 @@ interface FoundGroup {
   readonly clients?: ReturnType<typeof foundClients>
 }
 
-function groupViews(
-  found: Found,
-  view: SearchView,
-  nowMs: number,
-  sources: ConditionSources | undefined,
-): FoundGroup[] {
+function groupViews(found: Found, view: SearchView, nowMs: number): FoundGroup[] {
   const { text, only, window, back } = view
   const rows = only === undefined ? MAX_ROWS : MAX_ALONE
   const group = (id: string, title: string, count: number, allHref: string, content: Partial<FoundGroup>) => {
@@ -107,7 +101,7 @@ function groupViews(
       clients: foundClients(clients.slice(0, rows), window, back),
     }),
     ...group('rules', 'Rules', rules.count, rulesHref(text), {
-      rows: rules.rules.map((rule) => ruleRow(rule, nowMs, sources)),
+      rows: rules.rules.map((rule) => ruleRow(rule, nowMs)),
     }),
     ...group('overrides', 'Overrides and bans', overrides.count, overridesHref(text), {
       rows: overrides.overrides.map((override) => foundOverride(overrideRow(override, nowMs))),
@@ -126,12 +120,8 @@ function rulesHref(text: string): string {
   return ruleListHref({ listing, page: 1 })
 }
 
-function ruleRow(
-  rule: FoundBeside['rules']['rules'][number],
-  nowMs: number,
-  sources: ConditionSources | undefined,
-): FoundRow {
-  const { name, href, method, pattern, condition, rate, state, tone, counts_only } = listedRule(rule, nowMs, sources)
+function ruleRow(rule: FoundBeside['rules']['rules'][number], nowMs: number): FoundRow {
+  const { name, href, method, pattern, condition, rate, state, tone, counts_only } = listedRule(rule, nowMs)
   return {
     name,
     href,

@@ -18,7 +18,7 @@ import { type Found, GROUPS, searchContext } from './search-page.js'
 const MAX_LISTED = 100
 
 export function registerSearchRoutes({ app, internals, pages, read }: PageRoutes): void {
-  const { clock, database } = internals
+  const { clock } = internals
 
   const readView = (request: FastifyRequest) => readClientView((name) => lastParameter(request, name), clock.now())
 
@@ -26,8 +26,7 @@ export function registerSearchRoutes({ app, internals, pages, read }: PageRoutes
     const text = requestedSearchText(request)
     const view = { ...readView(request), text, only: GROUPS.find((group) => group === lastParameter(request, 'in')) }
     const { window, back } = view
-    const send = (found?: Found) =>
-      pages.send(reply, 'search-results', searchContext(view, clock.now(), found, database.sources))
+    const send = (found?: Found) => pages.send(reply, 'search-results', searchContext(view, clock.now(), found))
     if (text === '') return send()
     if (text.length > MAX_PATH_LENGTH) {
       reply.code(400)
