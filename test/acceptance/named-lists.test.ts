@@ -4,6 +4,7 @@ import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { dashboardPlugin } from '../../src/dashboard.js'
 import { type RateLimitOptions, RuleValidationError } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
@@ -140,6 +141,24 @@ forEachDatabase((provider) => {
     assert.equal(lines.length, 1)
     assert.match(JSON.stringify(lines[0]), /the list \\"tor\\" does not exist: the setting lists has partners/)
     await app.smartRateLimit.client.rateLimitRule.update({ where: { name: 'tor' }, data: { isActive: false } })
+  })
+
+  test('the pages name the lists that there are, and the rules that are left out', async (t) => {
+    const database = await openDatabase(t, provider)
+    await database.client.rateLimitRule.create({ data: RULE })
+    const { request } = await startApp(t, {
+      database,
+      plugin: { useDynamicRules: true, lists: { partners: [] } },
+      routes: async (app) => {
+        await app.register(dashboardPlugin, { prefix: '/staff', isStaff: () => ({ actor: 'alice', role: 'admin' }) })
+      },
+    })
+    const list = await request('/staff/dashboard/rules.html')
+    assert.equal(list.status, 200, list.text.slice(0, 200))
+    assert.match(list.text, />Left out</)
+    assert.match(list.text, /the list (?:&quot;|")tor(?:&quot;|") does not exist: the setting lists has partners/)
+    const form = await request('/staff/dashboard/rule.html')
+    assert.match(form.text, /Lists: inList\(client\.ip, .{1,6}partners/)
   })
 
   test('a preview leaves out no request whose address the log has', async (t) => {
