@@ -5,10 +5,8 @@
 import Fastify, { type FastifyBaseLogger, type FastifyRequest, type FastifyTypeProvider } from 'fastify'
 import rateLimit, {
   AccessDeniedError,
-  type AlertResult,
   asActor,
   type Change,
-  type ClientDetail,
   createAnalytics,
   createRateLimitClient,
   DatabaseStore,
@@ -17,12 +15,9 @@ import rateLimit, {
   type FieldErrors,
   type Health,
   type ImportResult,
-  type IncidentAlertResult,
   InvalidSettingError,
   MemoryStore,
   migrate,
-  type Offender,
-  type OffenderDetail,
   PathTooLongError,
   parseRate,
   type Rate,
@@ -33,16 +28,11 @@ import rateLimit, {
   type RouteLimitHook,
   type Rule,
   type RuleDocument,
-  type RuleHitCount,
-  type RulePreview,
   RuleValidationError,
   rateLimitPlugin,
   type SmartRateLimit,
   type Store,
   StoreUnavailableError,
-  type SuggestedRates,
-  type TopClient,
-  type TrafficSummary,
 } from 'fastify-smart-ratelimit'
 import {
   dashboardPlugin,
@@ -58,6 +48,18 @@ import {
   type Permit,
   type RateLimiter,
 } from 'fastify-smart-ratelimit/limiter'
+import type {
+  AlertResult,
+  ClientDetail,
+  IncidentAlertResult,
+  Offender,
+  OffenderDetail,
+  RuleHitCount,
+  RulePreview,
+  SuggestedRates,
+  TopClient,
+  TrafficSummary,
+} from 'fastify-smart-ratelimit/reports'
 import { type ConformanceCase, storeConformance } from 'fastify-smart-ratelimit/testing'
 import { expectType } from './expect-type.mjs'
 
