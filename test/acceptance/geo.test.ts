@@ -4,13 +4,16 @@ import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
+import { dashboardPlugin } from '../../src/dashboard.js'
 import { type RateLimitOptions, RuleValidationError } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { ERROR, openDatabase, startApp } from '../support/build-app.js'
+import { unescapeHtml } from '../support/client-forms.js'
 import { forEachDatabase, type Provider } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
 import { countries, operators } from '../support/mmdb.js'
 import { runApps } from '../support/optional-peers.js'
+import { DASHBOARD, startWithStaff } from '../support/staff-app.js'
 
 const GERMAN = '203.0.113.7'
 const FRENCH = '2001:db8:f::1'
@@ -20,12 +23,12 @@ const OPERATORS = { '203.0.113.0/24': [64_500, 'Example <b>Net</b>'] } as const
 /** More than the interval between two inspections of the files. */
 const INSPECTION_MS = 5_000
 
-async function geoFiles(t: TestContext) {
+async function geoFiles(t: TestContext, names: Parameters<typeof operators>[0] = OPERATORS) {
   const folder = await mkdtemp(join(tmpdir(), 'ratelimit-geo-'))
   atEnd(t, () => rm(folder, { recursive: true, force: true }))
   const geo = { country: join(folder, 'country.mmdb'), asn: join(folder, 'asn.mmdb') }
   await writeFile(geo.country, countries(COUNTRIES))
-  await writeFile(geo.asn, operators(OPERATORS))
+  await writeFile(geo.asn, operators(names))
   return geo
 }
 
@@ -144,6 +147,72 @@ forEachDatabase((provider) => {
         JSON.stringify(preview),
       )
     }
+  })
+
+  test('a preview refuses a candidate that asks for a file or a list that the app has not', async (t) => {
+    const { country } = await geoFiles(t)
+    const { app } = await startWith(t, provider, [], { geo: { country }, logEvents: true })
+    const problemOf = async (condition: string) => {
+      const candidate = { name: 'candidate', pathPattern: '^/', rate: '1/m', condition }
+      const refused: unknown = await app.smartRateLimit.rules.preview(candidate).catch((error: unknown) => error)
+      return refused instanceof RuleValidationError ? refused.errors : 'previewed'
+    }
+
+    assert.deepEqual(await problemOf('client.asn == 64500'), {
+      condition:
+        'client.asn is not known, since this app has no setting "geo.asn": give geo: { asn: \'./asn.mmdb\' }, or leave client.asn out',
+    })
+    assert.match(JSON.stringify(await problemOf("inList(client.ip, 'tor')")), /^\{"condition":"the list .*tor/)
+    assert.equal(await problemOf("client.country == 'DE'"), 'previewed')
+  })
+
+  test('pages show country and operator beside addresses where files are configured, escaped, and their dates', async (t) => {
+    const geo = await geoFiles(t, { '203.0.113.0/24': [64_500, '<b>&"x'] })
+    const shown = 'DE · AS64500 &lt;b&gt;&amp;&quot;x'
+    for (const plugin of [{ geo }, {}]) {
+      const { request, app } = await startWithStaff(t, provider, { isStaff: () => true }, plugin)
+      for (const from of [UNKNOWN, GERMAN]) await request('/a', { from })
+      await app.smartRateLimit.events.flush()
+      const events = await request(`${DASHBOARD}events.html`)
+      const [, logged = ''] = /href="(explain\.html\?[^"]*203\.0\.113\.7[^"]*)"/.exec(events.text) ?? []
+      for (const page of [
+        `client.html?client=ip:${GERMAN}`,
+        'events.html',
+        `explain.html?method=GET&path=/a&ip=${GERMAN}`,
+        unescapeHtml(logged),
+      ]) {
+        const { status, text } = await request(DASHBOARD + page)
+        assert.equal(status, 200, page)
+        assert.equal(text.split(shown).length - 1, 'geo' in plugin ? 1 : 0, page)
+        assert.doesNotMatch(text, /<b>&|AS0/, page)
+      }
+      const { text } = await request(DASHBOARD)
+      const dates = Array.from(text.matchAll(/<dt>(File of [^<]+)<\/dt><dd>([^<]+)<\/dd>/g), ([, ...row]) =>
+        row.join(': '),
+      )
+      const built = ['File of countries: built on 2026-11-20', 'File of network operators: built on 2026-11-20']
+      assert.deepEqual(dates, 'geo' in plugin ? built : [])
+    }
+  })
+
+  test('the list of rules says which rules are left out for want of a file, and why', async (t) => {
+    const geo = await geoFiles(t)
+    const database = await openDatabase(t, provider)
+    for (const [name, condition] of [
+      ['germans', "client.country == 'DE'"],
+      ['clouds', 'client.asn == 64500'],
+    ] as const) {
+      await database.client.rateLimitRule.create({ data: { name, pathPattern: '^/', rate: '5/m', condition } })
+    }
+    const { request } = await startApp(t, {
+      database,
+      plugin: { useDynamicRules: true, geo: { country: geo.country } },
+      routes: (app) => void app.register(dashboardPlugin, { prefix: '/ops', isStaff: () => true }),
+    })
+
+    const { text } = await request(`${DASHBOARD}rules.html`)
+    assert.equal(text.split('>Left out<').length - 1, 1)
+    assert.match(unescapeHtml(text), /client\.asn is not known, since this app has no setting "geo\.asn"/)
   })
 })
 
