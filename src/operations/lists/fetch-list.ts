@@ -23,12 +23,14 @@ export interface FetchedList extends ListVersion {
  *
  * @param known the version that is known; undefined where none is
  * @returns null where the list has not changed since
+ * @param signal ends it early
  * @throws Error that says why there is none; it does not have the URL, which may have a token
  */
 export async function fetchList(
   url: URL,
   known: ListVersion | undefined,
   blockPrivateNetworks: boolean,
+  signal: AbortSignal,
 ): Promise<FetchedList | null> {
   const headers = {
     accept: 'text/plain, */*;q=0.1',
@@ -37,7 +39,7 @@ export async function fetchList(
   }
   const answer = await sendRequest(
     url,
-    { method: 'GET', headers, blockPrivateNetworks, timeoutMs: TIMEOUT_MS },
+    { method: 'GET', headers, blockPrivateNetworks, timeoutMs: TIMEOUT_MS, signal },
     readAnswer,
   )
   if (answer !== null && 'failure' in answer) throw new Error(whyFailed(answer, TIMEOUT_MS))

@@ -53,9 +53,13 @@ interface Watched {
 export class ListKeeper implements Component {
   readonly #options: ListKeeperOptions
   readonly #watched: Watched[] = []
+  /** The looks that have not ended. */
+  readonly #looking = new Map<Watched, Promise<void>>()
+  /** The end of the last parse: lists are parsed one after another, so that their slices do not add up. */
+  #parsed: Promise<unknown> = Promise.resolve()
   #timer: NodeJS.Timeout | undefined
-  #looking: Promise<void> | undefined
-  #isClosed = false
+  /** Ends fetches at closing: a slow server holds up no restart. */
+  readonly #closing = new AbortController()
 
   constructor(options: ListKeeperOptions) {
     this.#options = options
@@ -74,21 +78,18 @@ export class ListKeeper implements Component {
   async start(): Promise<void> {
     if (this.#watched.length === 0) return
     await Promise.race([this.look(), delay(WARM_UP_MS, undefined, { ref: false })])
-    this.#schedule()
+    if (!this.#isClosed) this.#timer = setInterval(() => void this.look(), INTERVAL_MS).unref()
   }
 
-  /** Reads what has changed. Never rejects. Calls that come meanwhile share the answer. */
-  look(): Promise<void> {
-    this.#looking ??= this.#lookOnce().finally(() => {
-      this.#looking = undefined
-    })
-    return this.#looking
+  /** Reads what has changed. Never rejects. A list that is being read keeps no other waiting, and is not read twice. */
+  async look(): Promise<void> {
+    await Promise.all(this.#watched.map((watched) => this.#lookAt(watched)))
   }
 
   async close(): Promise<void> {
-    this.#isClosed = true
-    clearTimeout(this.#timer)
-    await this.#looking
+    clearInterval(this.#timer)
+    this.#closing.abort()
+    await Promise.all(this.#looking.values())
   }
 
   /** Returns what is wrong with lists, for health. */
@@ -99,29 +100,34 @@ export class ListKeeper implements Component {
     })
   }
 
-  async #lookOnce(): Promise<void> {
-    for (const watched of this.#watched) {
-      if (this.#isClosed) return
-      try {
-        await watched.look(this.#options.clock.now())
-      } catch (error) {
-        this.#failed(watched, error)
-      }
-    }
+  get #isClosed(): boolean {
+    return this.#closing.signal.aborted
   }
 
-  #schedule(): void {
-    if (this.#isClosed) return
-    this.#timer = setTimeout(async () => {
-      await this.look()
-      this.#schedule()
-    }, INTERVAL_MS).unref()
+  #lookAt(watched: Watched): Promise<void> {
+    const underWay = this.#looking.get(watched)
+    if (underWay !== undefined || this.#isClosed) return underWay ?? Promise.resolve()
+    const look = async () => watched.look(this.#options.clock.now())
+    const looking = look()
+      .catch((error: unknown) => this.#failed(watched, error))
+      .finally(() => this.#looking.delete(watched))
+    this.#looking.set(watched, looking)
+    return looking
+  }
+
+  #parse(text: Uint8Array): Promise<AddressList> {
+    const parsing = this.#parsed.then(() => parseAddressLines(text))
+    this.#parsed = parsing.catch(() => undefined)
+    return parsing
   }
 
   #failed(watched: Watched, error: unknown): void {
+    if (this.#isClosed) return
     const reason = errorMessage(error)
-    if (watched.failure === reason || this.#isClosed) return
+    const isLogged = watched.failure !== undefined
     watched.failure = reason
+    // Health has the reason of now: error pages and networks give another one each time.
+    if (isLogged) return
     const consequence = watched.wasRead ? 'the last good one stays in force' : 'it is empty until it can be read'
     this.#options.log.error({ list: watched.name, reason }, `Rate limit list cannot be read: ${consequence}`)
   }
@@ -155,14 +161,16 @@ export class ListKeeper implements Component {
         seen = found
         // A file that is being written is left alone.
         if (found === loaded || !isSettled) return
+        const text = await readFile(path)
+        // What could be read is not read again until it changes; a file without permission may get it unchanged.
         loaded = found
-        this.#replace(watched, await readList(path))
+        this.#replace(watched, await this.#parse(text))
         this.#succeeded(watched)
       },
     }
     try {
       loaded = await identify(path)
-      this.#replace(watched, await readList(path))
+      this.#replace(watched, await this.#parse(await readFile(path)))
     } catch (error) {
       throw new InvalidSettingError(
         `Setting "lists.${name}" is ${JSON.stringify(path)}, a file that cannot be read: ${errorMessage(error)}`,
@@ -191,7 +199,12 @@ export class ListKeeper implements Component {
     const readStored = async (): Promise<boolean> => {
       try {
         const stored = await table.find(source)
-        if (stored === undefined) return true
+        if (stored === undefined) {
+          // A list that came while the database was away is fetched once more, whole, for those who read it there.
+          if (current !== undefined) checkedMs = Number.NEGATIVE_INFINITY
+          current = undefined
+          return true
+        }
         if (stored.version !== current?.version) {
           const text = await table.read(stored)
           if (text === undefined) {
@@ -199,7 +212,7 @@ export class ListKeeper implements Component {
             current = undefined
             return true
           }
-          this.#replace(watched, await parseAddressLines(text))
+          this.#replace(watched, await this.#parse(text))
           current = stored
         }
         checkedMs = stored.checkedMs
@@ -212,11 +225,11 @@ export class ListKeeper implements Component {
     }
 
     const fetchOnce = async (hasDatabase: boolean, nowMs: number): Promise<void> => {
-      const fetched = await fetchList(url, current, blockPrivateNetworks)
+      const fetched = await fetchList(url, current, blockPrivateNetworks, this.#closing.signal)
       if (fetched === null) {
         if (hasDatabase) await table.checked(source, nowMs)
       } else {
-        const list = await parseAddressLines(fetched.text)
+        const list = await this.#parse(fetched.text)
         if (list.size === 0) throw new Error('has no entries: an empty answer is not taken for a list')
         // Without a database the version is this process's own, which the table does not have.
         const version = hasDatabase ? await table.write(source, fetched, nowMs) : ''
@@ -266,8 +279,4 @@ async function identify(path: string): Promise<string> {
   if (!found.isFile()) throw new Error('it is no file')
   requireListSize(Number(found.size))
   return [found.dev, found.ino, found.size, found.mtimeNs].join(':')
-}
-
-async function readList(path: string): Promise<AddressList> {
-  return parseAddressLines(await readFile(path))
 }

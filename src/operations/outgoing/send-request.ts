@@ -13,6 +13,8 @@ export interface OutgoingRequest {
   readonly blockPrivateNetworks: boolean
   /** The longest time until the answer has been read, in milliseconds. */
   readonly timeoutMs: number
+  /** Ends the request, which then fails. */
+  readonly signal?: AbortSignal
 }
 
 export interface RequestFailure {
@@ -28,7 +30,7 @@ export interface RequestFailure {
  */
 export function sendRequest<Answer>(
   url: URL,
-  { method, headers, body, blockPrivateNetworks, timeoutMs }: OutgoingRequest,
+  { method, headers, body, blockPrivateNetworks, timeoutMs, signal }: OutgoingRequest,
   read: (response: IncomingMessage) => Answer | Promise<Answer>,
 ): Promise<Answer | RequestFailure> {
   if (blockPrivateNetworks && isPrivateHost(url.hostname)) return Promise.resolve({ failure: 'private', code: '' })
@@ -39,6 +41,7 @@ export function sendRequest<Answer>(
       // An agent is not used: the next request is minutes away, and no connection should stay open until then.
       agent: false,
       headers: { 'user-agent': 'fastify-smart-ratelimit', ...headers },
+      ...(signal ? { signal } : {}),
       ...(blockPrivateNetworks ? { lookup: lookupPublic } : {}),
     }
     const request = url.protocol === 'https:' ? httpsRequest(requestOptions) : httpRequest(requestOptions)

@@ -1,8 +1,8 @@
 /** Named lists are kept up to date: files that change, URLs that one of many processes fetches, and all that can go wrong. */
 import assert from 'node:assert/strict'
-import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import { chmod, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
 import { NamedLists } from '../../../src/clients/named-lists.js'
 import type { Database } from '../../../src/database/database.js'
@@ -12,6 +12,7 @@ import { atEnd } from '../../support/at-end.js'
 import { openDatabase } from '../../support/build-app.js'
 import { type FakeClock, fakeClock } from '../../support/clock.js'
 import { forEachDatabase } from '../../support/databases.js'
+import { eventually } from '../../support/eventually.js'
 import { startFeed } from '../../support/feed-server.js'
 
 const TOR = '192.0.2.1'
@@ -240,6 +241,64 @@ forEachDatabase((provider) => {
       assert.equal(feed.requests.length, 1)
     })
 
+    test('that was fetched while the database was away is stored once it is back', async (t) => {
+      const { database } = await openDatabase(t, provider)
+      const feed = await startFeed(t)
+      const clock = fakeClock()
+      feed.answers((response, headers) => {
+        response.setHeader('etag', '"one"')
+        if (headers['if-none-match'] === '"one"') response.writeHead(304).end()
+        else response.end(TOR)
+      })
+      const table = database.dialect.table('rate_limit_list')
+      const away = database.dialect.table('rate_limit_list_away')
+      await database.execute(`ALTER TABLE ${table} RENAME TO ${away.split('.').at(-1)}`)
+      const first = await openKeeper(t, database, clock, { tor: feed.url })
+      await first.look()
+      assert.equal(first.has(TOR), true)
+      await database.execute(`ALTER TABLE ${away} RENAME TO ${table.split('.').at(-1)}`)
+      clock.advance(60_000)
+      await first.look()
+      feed.answers((response) => response.destroy())
+      const second = await openKeeper(t, database, clock, { tor: feed.url })
+      await second.look()
+      assert.equal(second.has(TOR), true)
+    })
+
+    test('that hangs keeps neither other lists nor the closing of the app waiting', async (t) => {
+      const { database } = await openDatabase(t, provider)
+      const feed = await startFeed(t)
+      const slow = await startFeed(t)
+      slow.answers((response) => response.writeHead(200).write(`${OTHER}\n`))
+      feed.answers(TOR)
+      const lists = { slow: slow.url, tor: feed.url }
+      const { keeper, has, lines } = await openKeeper(t, database, fakeClock(), lists)
+      void keeper.look()
+      await eventually('the other list is there', () => has(TOR))
+      await eventually('the slow server was asked', () => slow.requests.length === 1)
+      void keeper.look()
+      const startedMs = performance.now()
+      await keeper.close()
+      assert.ok(performance.now() - startedMs < 2_000)
+      assert.equal(slow.requests.length, 1)
+      assert.deepEqual(lines, [])
+    })
+
+    test('that answers another error page each time is logged once', async (t) => {
+      const { database } = await openDatabase(t, provider)
+      const feed = await startFeed(t)
+      const clock = fakeClock()
+      feed.answers((response) => response.end(`<p>Request ${feed.requests.length} failed</p>`))
+      const { look, lines, keeper } = await openKeeper(t, database, clock, { tor: feed.url })
+      for (let minutes = 0; minutes < 3; minutes++) {
+        await look()
+        clock.advance(60_000)
+      }
+      assert.equal(feed.requests.length, 3)
+      assert.equal(lines.length, 1)
+      assert.match(keeper.problems().join(), /Request 3 failed/)
+    })
+
     test('whose text is gone from the database is fetched anew', async (t) => {
       const { database } = await openDatabase(t, provider)
       const feed = await startFeed(t)
@@ -307,13 +366,36 @@ describe('a list from a file', () => {
     await rm(path)
     await look()
     await look()
-    assert.equal(lines.length, 2)
-    assert.match(lines[1] ?? '', /ENOENT/)
+    assert.equal(lines.length, 1)
+    assert.match(keeper.problems().join(), /tor: the last good list stays .*ENOENT/)
     await writeFile(path, OTHER)
     await look()
     await look()
     assert.equal(has(OTHER), true)
-    assert.match(lines[2] ?? '', /can be read again/)
+    assert.match(lines[1] ?? '', /can be read again/)
+  })
+
+  test('that gets its permission after it was moved into place is read', {
+    skip: process.platform === 'win32',
+  }, async (t) => {
+    const { path, look, has, lines } = await openFile(t, TOR)
+    await chmod(dirname(path), 0o755)
+    await writeFile(`${path}.new`, OTHER, { mode: 0o000 })
+    await rename(`${path}.new`, path)
+    // Root may read every file.
+    const isRoot = process.getuid?.() === 0
+    if (isRoot) process.seteuid?.('nobody')
+    try {
+      for (let times = 0; times < 3; times++) await look()
+    } finally {
+      if (isRoot) process.seteuid?.(0)
+    }
+    assert.equal(has(TOR), true)
+    assert.match(lines.join(), /EACCES/)
+    await chmod(path, 0o644)
+    await look()
+    assert.equal(has(OTHER), true)
+    assert.equal(lines.length, 2)
   })
 
   test('that cannot be read at start is a wrong setting', async (t) => {
