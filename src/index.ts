@@ -1,6 +1,6 @@
 export type { AddressForm } from './clients/address-privacy.js'
 export type { ClientKind, KeyPart } from './clients/client-kind.js'
-export type { Geo, GeoFileKind, GeoFileState, Operator } from './clients/geo.js'
+export type { Geo, GeoFileKind, GeoFileState, GeoOptions, Operator } from './clients/geo.js'
 export type { PrivacyOptions, PrivacySettingOptions } from './clients/privacy-settings.js'
 export type { RedisClient } from './database/redis-client.js'
 export {
@@ -62,7 +62,6 @@ export type { RetentionOptions } from './log/rollups/retention.js'
 export type { AlertSettingOptions } from './operations/alerts/alert-settings.js'
 export type { Mailer, MailMessage } from './operations/alerts/mailer.js'
 export type { WebhookFormat } from './operations/alerts/webhook-format.js'
-export type { GeoOptions } from './operations/geo/geo-files.js'
 export type { Health, HealthCheck, HealthCheckName } from './operations/health/health.js'
 export type { ListsOptions } from './operations/lists/list-settings.js'
 export type {

@@ -3,6 +3,9 @@ export const GEO_FILES = ['country', 'asn'] as const
 
 export type GeoFileKind = (typeof GEO_FILES)[number]
 
+/** The paths of the files. */
+export type GeoOptions = { readonly [Kind in GeoFileKind]?: string | undefined }
+
 /** The network operator of an address. */
 export interface Operator {
   /** The number of its autonomous system; 0 where it is not known. */

@@ -92,7 +92,7 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
   const { emails, mailer, smtpUrl } = settings.alerts
   if (enabled && emails.length > 0 && smtpUrl !== undefined && mailer === undefined) {
     // The first alert would be too late to learn that it is not installed.
-    await (await import('../operations/alerts/mailer.js')).importNodemailer()
+    await (await import('../operations/alerts/mailer.js')).requireNodemailer()
   }
   const geo =
     enabled && settings.geo

@@ -40,12 +40,13 @@ export async function withMailer<T>(
   }
 }
 
-/**
- * Loads what connects to the mail server.
- *
- * @throws InvalidSettingError when it is not installed
- */
-export async function importNodemailer() {
+/** @throws InvalidSettingError when what connects to the mail server is not installed */
+export async function requireNodemailer(): Promise<void> {
+  await importNodemailer()
+}
+
+/** The declarations of the package name no types of an optional peer. */
+async function importNodemailer() {
   return import('nodemailer').catch((error: unknown) => {
     throw unloadablePeer({ user: 'Setting "smtpUrl"', name: 'nodemailer', since: '7.0.11' }, error)
   })

@@ -1,5 +1,5 @@
 /** The files about addresses of an app: they are read at start, and again when they are replaced. */
-import type { Geo, GeoFileKind, GeoFileState, Operator } from '../../clients/geo.js'
+import type { Geo, GeoFileKind, GeoFileState, GeoOptions, Operator } from '../../clients/geo.js'
 import type { Component } from '../../ground/components.js'
 import type { OutageLog } from '../../ground/outage-log.js'
 import { visible } from '../../ground/visible.js'
@@ -9,9 +9,6 @@ import { GeoFile, importMaxmind } from './geo-file.js'
 const INSPECTION_MS = 5_000
 
 const NO_OPERATOR: Operator = { asn: 0n, name: '' }
-
-/** The paths of the files. */
-export type GeoOptions = { readonly [Kind in GeoFileKind]?: string | undefined }
 
 /** @throws InvalidSettingError for a file that cannot be read, and without the package that reads it */
 export async function openGeoFiles(
