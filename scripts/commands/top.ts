@@ -33,7 +33,7 @@ export async function run(options: TopOptions, context: CommandContext): Promise
     const runReport = createReportRunner(database, settings.clock)
     const read = async () => {
       const clients = await runReport(topClients({ ...window, by, limit }))
-      return toResult(range ?? within, clients, await runReport(hasSums(window)))
+      return toResult(range ?? within, by, clients, await runReport(hasSums(window)))
     }
     if (!options.follow) return read()
     await follow(context.signal, PAUSE_MS, async () => {
@@ -48,7 +48,12 @@ export async function run(options: TopOptions, context: CommandContext): Promise
 const ONLY_SUMS =
   'Allowed requests are only added up: these are the requests that were refused, denied, or would be refused.'
 
-function toResult(window: TimeRange | string, clients: readonly TopClient[], onlySums: boolean) {
+function toResult(
+  window: TimeRange | string,
+  by: TopOptions['by'],
+  clients: readonly TopClient[],
+  onlySums: boolean,
+) {
   const rows = [HEADINGS, ...clients.map(toCells)]
   const widths = HEADINGS.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
   const table = rows.map((row) =>
@@ -61,7 +66,11 @@ function toResult(window: TimeRange | string, clients: readonly TopClient[], onl
   )
   const words = typeof window === 'string' ? `within ${window}` : rangeText(window)
   const json = typeof window === 'string' ? { within: window } : rangeJson(window)
-  const lines = clients.length === 0 ? [`No request ${onlySums ? 'of a client ' : ''}${words}.`] : table
+  const none =
+    by === 'refused'
+      ? `No refused request ${words}: see --by requests.`
+      : `No request ${onlySums ? 'of a client ' : ''}${words}.`
+  const lines = clients.length === 0 ? [none] : table
   return {
     json: { ...json, ...(onlySums && { only_sums: true }), clients },
     lines: onlySums ? [...lines, '', ONLY_SUMS] : lines,

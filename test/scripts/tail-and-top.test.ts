@@ -97,7 +97,8 @@ forEachDatabase((_provider, open) => {
     t.after(close)
     const env = { RATELIMIT_DATABASE_URL: url, RATELIMIT_SCHEMA: schema }
     const top = async (...args: string[]) => (await ratelimit(['top', ...args], { env })).stdout
-    assert.equal(await top('--within', '15m'), 'No request within 15m.\n')
+    assert.equal(await top('--within', '15m'), 'No refused request within 15m: see --by requests.\n')
+    assert.equal(await top('--within', '15m', '--by', 'requests'), 'No request within 15m.\n')
 
     await logRows(database, [
       ...Array.from({ length: 5 }, () => of('192.0.2.1')),
@@ -119,7 +120,7 @@ forEachDatabase((_provider, open) => {
     assert.deepEqual([ranged.clients[0].client, ranged.clients[0].requests], ['ip:203.0.113.7', 1])
     assert.equal(
       await top('--since', '2020-01-01 14:00', '--until', '15:00'),
-      'No request 2020-01-01 14:00–15:00 UTC.\n',
+      'No refused request 2020-01-01 14:00–15:00 UTC: see --by requests.\n',
     )
     for (const [args, says] of [
       [['--within', 'often'], /^ratelimit top: --within is "often": give 30m, 2h or 7d/],
