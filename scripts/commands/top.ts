@@ -48,12 +48,7 @@ export async function run(options: TopOptions, context: CommandContext): Promise
 const ONLY_SUMS =
   'Allowed requests are only added up: these are the requests that were refused, denied, or would be refused.'
 
-function toResult(
-  window: TimeRange | string,
-  by: TopOptions['by'],
-  clients: readonly TopClient[],
-  onlySums: boolean,
-) {
+function toResult(window: TimeRange | string, by: TopOptions['by'], clients: readonly TopClient[], onlySums: boolean) {
   const rows = [HEADINGS, ...clients.map(toCells)]
   const widths = HEADINGS.map((_, column) => Math.max(...rows.map((row) => row[column]?.length ?? 0)))
   const table = rows.map((row) =>
