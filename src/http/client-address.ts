@@ -294,7 +294,11 @@ export function createRequestAddresses(
       if (address.plain === null) warnOfUnknown()
       else if (ip === peer && warnsOfForwarding) {
         const { headers } = request
-        if (headers['x-forwarded-for'] !== undefined || headers.forwarded !== undefined) warnOfForwarding(address)
+        // A trusted peer that calls through itself forwards its own address: Fastify read the header.
+        const isRead = request.ips !== undefined && request.ips.length > 1
+        if (!isRead && (headers['x-forwarded-for'] !== undefined || headers.forwarded !== undefined)) {
+          warnOfForwarding(address)
+        }
       }
       return address
     },

@@ -53,23 +53,47 @@ function isRoot(app: FastifyInstance): boolean {
 /** The first release that ignores a number as `trustProxy`. */
 const IGNORES_A_NUMBER = [5, 12, 1] as const
 
+/** Addresses of documentation, which no proxy has. */
+const STRANGERS = ['203.0.113.7', '2001:db8::7'] as const
+
 /**
- * Warns of a `trustProxy` that trusts every peer: `true`, or a number where Fastify still takes it as so many hops. Clients
- * then choose the address by which they are counted.
+ * Warns of a `trustProxy` that trusts every peer, by which clients choose the address that counts them, and of a number
+ * that Fastify ignores, by which all clients are counted as the proxy.
  */
 export function warnOfTrustedPeers(app: FastifyInstance): void {
   const trusted = optionsFor(app)?.trustProxy
-  const trusts =
-    trusted === true
-      ? 'trustProxy is true, which believes the first address of X-Forwarded-For'
-      : typeof trusted === 'number' && trustsHops(app)
-        ? `Fastify ${app.version} trusts X-Forwarded-For for ${countOf(trusted, 'hop')}`
-        : undefined
+  const remedy = "Set trustProxy to the addresses of your proxies, as a list such as ['10.0.0.0/8']"
+  if (typeof trusted === 'number' && trusted > 0 && !trustsHops(app)) {
+    app.log.warn(
+      `Rate limits count a proxy as the client: trustProxy is ${trusted}, and Fastify ${app.version} ignores a number. ${remedy}`,
+    )
+    return
+  }
+  const trusts = whyAllTrusted(app, trusted)
   if (trusts === undefined) return
   const ignored = typeof trusted === 'number' ? '; from Fastify 5.12.1 on a number is ignored' : ''
-  app.log.warn(
-    `Rate limits count an address that clients may choose: ${trusts}, from every peer. Set trustProxy to the addresses of your proxies, as a list such as ['10.0.0.0/8']${ignored}`,
-  )
+  app.log.warn(`Rate limits count an address that clients may choose: ${trusts}, from every peer. ${remedy}${ignored}`)
+}
+
+/** Returns what trusts every peer, as the beginning of a sentence; undefined where nothing does. */
+function whyAllTrusted(app: FastifyInstance, trusted: unknown): string | undefined {
+  if (trusted === true) return 'trustProxy is true, which believes the first address of X-Forwarded-For'
+  if (typeof trusted === 'number') {
+    return trusted > 0 ? `Fastify ${app.version} trusts X-Forwarded-For for ${countOf(trusted, 'hop')}` : undefined
+  }
+  // Of a list nothing is to be told: Fastify refuses networks of all addresses.
+  return typeof trusted === 'function' && trustsStrangers(trusted)
+    ? 'trustProxy is a function that trusts any address'
+    : undefined
+}
+
+/** Returns whether a host's function trusts peers that cannot be proxies. One that fails trusts nothing. */
+function trustsStrangers(trusted: CallableFunction): boolean {
+  try {
+    return STRANGERS.some((address) => Boolean(Reflect.apply(trusted, undefined, [address, 0])))
+  } catch {
+    return false
+  }
 }
 
 function isBefore(version: string, than: readonly number[]): boolean {

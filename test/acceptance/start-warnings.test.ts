@@ -62,9 +62,30 @@ test('trustProxy: true is warned about at start: every client may choose its add
   assert.deepEqual(await warningsOf(t, { fastify: { trustProxy: true } }), [
     "Rate limits count an address that clients may choose: trustProxy is true, which believes the first address of X-Forwarded-For, from every peer. Set trustProxy to the addresses of your proxies, as a list such as ['10.0.0.0/8']",
   ])
-  for (const trustProxy of [false, ['127.0.0.1'], () => true]) {
+  const failing = () => {
+    throw new Error('no proxies today')
+  }
+  for (const trustProxy of [false, ['127.0.0.1'], (address: string) => address.startsWith('10.'), failing]) {
     assert.deepEqual(await warningsOf(t, { fastify: { trustProxy } }), [])
   }
+})
+
+test('a trustProxy function that trusts strangers is warned about at start, also by a promise or a number of hops', async (t) => {
+  const promising = (async () => false) as never
+  for (const trustProxy of [() => true, (_address: string, hop: number) => hop < 1, promising]) {
+    assert.deepEqual(await warningsOf(t, { fastify: { trustProxy } }), [
+      "Rate limits count an address that clients may choose: trustProxy is a function that trusts any address, from every peer. Set trustProxy to the addresses of your proxies, as a list such as ['10.0.0.0/8']",
+    ])
+  }
+})
+
+test('a number as trustProxy, which Fastify ignores, is warned about at start', async (t) => {
+  const [warning = '', ...others] = await warningsOf(t, { fastify: { trustProxy: 2 as never } })
+  assert.match(
+    warning,
+    /^Rate limits count a proxy as the client: trustProxy is 2, and Fastify 5\.\S+ ignores a number\. Set trustProxy to /,
+  )
+  assert.deepEqual(others, [])
 })
 
 test('a second registration beside the first is refused', async (t) => {
