@@ -1,6 +1,6 @@
 import { isIP } from 'node:net'
 import { CooperativeYield } from '../ground/time/cooperative-yield.js'
-import { type ParsedNetwork, parseAddress, parseNetwork, wholeBits } from './network.js'
+import { type ParsedNetwork, parseNetwork } from './network.js'
 
 /** The most bytes of a list as a text, and the most entries. */
 export const MAX_LIST_BYTES = 32 * 1024 * 1024
@@ -369,22 +369,24 @@ const ZERO = 48
 function readAddress(text: string): 0 | 1 | 4 {
   if (text.length < 2 || text.length > MAX_ADDRESS_LENGTH) return 0
   if (readIpv4(text)) return 1
-  // IPv6 that may stand for IPv4, and has dots or a zone, is seldom.
-  if (readIpv6(text) && address[0] !== 0 && address[0] !== 0x64ff9b) return 4
   // Addresses are compared without their zones.
-  const [withoutZone = ''] = text.split('%')
-  return isIP(text) === 0 ? 0 : readParsed(withoutZone)
+  const zone = text.indexOf('%')
+  if (zone !== -1 && isIP(text) === 0) return 0
+  if (!readIpv6(zone === -1 ? text : text.slice(0, zone))) return 0
+  return takeIpv4() ? 1 : 4
 }
 
-function readParsed(text: string): 1 | 4 {
-  const ip = parseAddress(text)
-  const bytes = ip.toByteArray()
-  const words = wholeBits(ip.kind()) === 32 ? 1 : 4
-  for (let word = 0; word < words; word++) {
-    const [a = 0, b = 0, c = 0, d = 0] = bytes.slice(word * 4, word * 4 + 4)
-    address[word] = ((a << 24) | (b << 16) | (c << 8) | d) >>> 0
-  }
-  return words
+/** Makes IPv6 that stands for IPv4 that address, as `parseAddress` does; returns whether it stands for one. */
+function takeIpv4(): boolean {
+  const [first = 0, second = 0, third = 0, last = 0] = address
+  if (second !== 0) return false
+  // IPv4 is mapped as ::ffff:0:0 and ::, and translated as ::ffff:0:0:0 and 64:ff9b::.
+  const stands =
+    first === 0
+      ? third === 0xffff || third === 0xffff0000 || (third === 0 && last > 1)
+      : first === 0x64ff9b && third === 0
+  if (stands) address[0] = last
+  return stands
 }
 
 /** Reads four numbers up to 255, without leading zeros. */
@@ -417,7 +419,7 @@ function readIpv4(text: string): boolean {
 /** The groups of sixteen bits of the address that is read. */
 const groups = new Uint16Array(8)
 
-/** Reads groups of hexadecimal digits, with `::` once at most. */
+/** Reads groups of hexadecimal digits, with `::` once at most; the last two may be written as IPv4. */
 function readIpv6(text: string): boolean {
   let count = 0
   let gap = -1
@@ -428,12 +430,20 @@ function readIpv6(text: string): boolean {
     index = 2
   }
   while (index < text.length) {
+    const start = index
     let group = 0
     let digits = 0
     for (; index < text.length; index++, digits++) {
       const digit = hexDigit(text.charCodeAt(index))
       if (digit < 0) break
       group = group * 16 + digit
+    }
+    if (text.charCodeAt(index) === DOT) {
+      if (count > 6 || !readIpv4(text.slice(start))) return false
+      const value = address[0] ?? 0
+      groups[count++] = value >>> 16
+      groups[count++] = value & 0xffff
+      break
     }
     if (digits === 0 || digits > 4 || count === 8) return false
     groups[count++] = group
