@@ -40,6 +40,7 @@ const rows: readonly Row[] = [
   withRules(100, [PATH], 'a path that repeats'),
   withCondition("client.ip != '192.0.2.1'"),
   withCondition("!inList(client.ip, 'bench')"),
+  withCondition("client.country == 'DE'"),
   withGroups('memory', { needs: 'sqlite' }),
   {
     name: `${OURS}, memory, consume() in a hook`,
@@ -115,7 +116,8 @@ async function openHooks({ prepare, register }: Row, backend: Backend) {
   app.get(PATH, async () => 'passed')
   await app.ready()
   for (let client = 0; client < CALLS; client++) {
-    app.inject({ url: PATH, headers: { [CLIENT_HEADER]: `client-${client}` } }, () => undefined)
+    const from = { remoteAddress: `127.0.0.${client}`, headers: { [CLIENT_HEADER]: `client-${client}` } }
+    app.inject({ url: PATH, ...from }, () => undefined)
   }
   while (live.length < CALLS) await new Promise(setImmediate)
 

@@ -1,4 +1,7 @@
 /** The servers that are compared. Every limiter counts per `x-client`, allows all, and writes the same headers. */
+
+import { writeFile } from 'node:fs/promises'
+import { join } from 'node:path'
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import fastifyRateLimit from '@fastify/rate-limit'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -8,6 +11,7 @@ import * as flexible from 'rate-limiter-flexible'
 import { createRateLimitClient, migrate, type RateLimitOptions, rateLimitPlugin } from '../../src/index.js'
 import { createLimiter } from '../../src/limiter.js'
 import { CLIENT_HEADER, NEW_ENDING } from './load.js'
+import { countries, operators } from './mmdb.js'
 import type { Backend, Need } from './servers.js'
 
 type Register = (app: FastifyInstance, backend: Backend) => unknown
@@ -189,11 +193,39 @@ export function withGroups(where: 'memory' | 'PostgreSQL' | 'Redis', rest: Pick<
   )
 }
 
-/** A row with a rule whose condition holds for every address but those of a list of 1,000 networks, or of one network. */
+/**
+ * A row with a rule whose condition holds, in an app that knows a list of a million addresses, and the countries and
+ * network operators of addresses.
+ */
 export function withCondition(condition: string): Row {
-  const networks = Array.from({ length: 1_000 }, (_, index) => `10.${index >> 8}.${index & 255}.0/25`)
-  const rule = { ...ruleAt(0), condition }
-  return ruled(`1 rule, ${condition}`, 'memory', { needs: 'sqlite' }, () => [rule], { lists: { bench: networks } })
+  const filesIn = (folder: string) => ({
+    list: join(folder, 'list.txt'),
+    geo: { country: join(folder, 'country.mmdb'), asn: join(folder, 'asn.mmdb') },
+  })
+  const toRules = () => [{ ...ruleAt(0), condition }]
+  const row = ruled(`1 rule, ${condition}`, 'memory', { needs: 'sqlite' }, toRules, ({ folder }) => {
+    const { list, geo } = filesIn(folder)
+    return { lists: { bench: list }, geo }
+  })
+  return {
+    ...row,
+    async prepare(backend) {
+      const { list, geo } = filesIn(backend.folder)
+      await writeFile(list, millionAddresses())
+      await writeFile(geo.country, countries({ '127.0.0.0/8': 'DE' }))
+      await writeFile(geo.asn, operators({ '127.0.0.0/8': [64_500, 'Example'] }))
+      await row.prepare?.(backend)
+    },
+  }
+}
+
+/** Returns the lines of a list of scattered addresses, of which this machine's is none. */
+function millionAddresses(): string {
+  const lines = Array.from({ length: 1_000_000 }, (_, index) => {
+    const ip = 0x10000000 + index * 1_601
+    return [24, 16, 8, 0].map((shift) => (ip >>> shift) & 255).join('.')
+  })
+  return `${lines.join('\n')}\n`
 }
 
 /** A row with rules that are read before the first request. */
@@ -202,14 +234,14 @@ function ruled(
   backend: 'memory' | 'database' | 'redis',
   rest: Pick<Row, 'needs' | 'paths'>,
   toRules: () => (ReturnType<typeof ruleAt> & { readonly condition?: string })[],
-  options: RateLimitOptions = {},
+  more: OptionsAt = () => ({}),
 ): Row {
   // A request that no rule matches is refused, and so counts as failed.
   const middleware = { backend, defaultRate: '0/m' } as const
   const optionsAt: OptionsAt = (at) => ({
     ...(backend === 'redis' && redis(at)),
     ...database({ ...at, url: at.rules }),
-    ...options,
+    ...more(at),
     useDynamicRules: true,
     middleware,
   })

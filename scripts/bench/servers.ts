@@ -24,6 +24,8 @@ export interface Backend {
   readonly rules: string
   /** The PostgreSQL schema and the prefix of keys: letters, digits and underscores. */
   readonly name: string
+  /** A folder for files, which is removed with the databases. */
+  readonly folder: string
 }
 
 /** The backends of one run of a benchmark. */
@@ -41,7 +43,7 @@ export class Backends {
     try {
       if (needs === 'postgresql') await migrate({ database: POSTGRES_URL, schema: name })
       const rules = needs === 'postgresql' ? POSTGRES_URL : `file:${join(this.#folder, `${name}.db`)}`
-      return await use({ name, rules, url: needs === 'redis' ? REDIS_URL : rules })
+      return await use({ name, rules, folder: this.#folder, url: needs === 'redis' ? REDIS_URL : rules })
     } finally {
       if (needs === 'postgresql')
         await withPostgres((client) => client.query(`DROP SCHEMA IF EXISTS ${schema} CASCADE`))
