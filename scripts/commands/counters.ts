@@ -20,7 +20,7 @@ export async function reset(typed: string, options: DatabaseOptions, context: Co
   if (middleware.backend === 'memory') {
     throw new Error('counters are in the memory of each server: the dashboard and the API of a server reset its own')
   }
-  return withLimiter(settings, context, async (app) => {
+  return withLimiter(settings, async (app) => {
     const { clientCounters, resetCounters } = internalsFor(app)
     await resetCounters(clientCounters(client))
     return {

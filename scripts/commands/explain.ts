@@ -25,7 +25,7 @@ export async function run(options: ExplainCommandOptions, context: CommandContex
   const { path, ip, user } = options
   const method = options.method.toUpperCase()
   const settings = withRules(serverSettings, context)
-  const explanation = await withLimiter(settings, context, ({ smartRateLimit }) =>
+  const explanation = await withLimiter(settings, ({ smartRateLimit }) =>
     smartRateLimit.explain({ method, path, ip, user }).catch((error: unknown) => {
       throw error instanceof InvalidSettingError ? new UsageError(errorMessage(error)) : error
     }),

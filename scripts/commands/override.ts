@@ -11,7 +11,12 @@ import { asActor } from '../../src/rules/history/actor.js'
 import { OVERRIDES, type OverrideEntry, overrideErrors, parseOverride } from '../../src/rules/overrides/override.js'
 import { changeRows, type LockedTable } from '../../src/rules/table.js'
 import { type CommandContext, type CommandResult, commandActor, UsageError } from './support/command.js'
-import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
+import {
+  commandSettings,
+  type DatabaseOptions,
+  withDatabaseToRead,
+  withExistingDatabase,
+} from './support/open-database.js'
 import { parseLength } from './support/option-values.js'
 
 type Overrides = LockedTable<typeof OVERRIDES.fields, 'client' | 'pathPattern'>
@@ -87,15 +92,19 @@ interface OverrideListOptions extends DatabaseOptions {
 
 export async function list(options: OverrideListOptions, context: CommandContext): Promise<CommandResult> {
   const settings = commandSettings(options, context)
-  return withExistingDatabase(settings, context, async ({ database }) => {
-    const nowMs = settings.clock.now()
-    const unexpired = `WHERE expires_at IS NULL OR expires_at > ${database.dialect.fromMs('$1')}`
-    const rows = await (options.all ? readOverrides(database, '', []) : readOverrides(database, unexpired, [nowMs]))
-    return {
-      json: { overrides: rows.map((row) => overrideJson(row, nowMs)) },
-      lines: [...rows.map((row) => overrideLine(row, nowMs)), `${countOf(rows.length, 'override')}.`],
-    }
-  })
+  return withDatabaseToRead(
+    settings,
+    async ({ database }) => {
+      const nowMs = settings.clock.now()
+      const unexpired = `WHERE expires_at IS NULL OR expires_at > ${database.dialect.fromMs('$1')}`
+      const rows = await (options.all ? readOverrides(database, '', []) : readOverrides(database, unexpired, [nowMs]))
+      return {
+        json: { overrides: rows.map((row) => overrideJson(row, nowMs)) },
+        lines: [...rows.map((row) => overrideLine(row, nowMs)), `${countOf(rows.length, 'override')}.`],
+      }
+    },
+    'rules',
+  )
 }
 
 type Moment = 'expiresAt' | 'createdAt' | 'updatedAt'

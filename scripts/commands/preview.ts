@@ -5,7 +5,7 @@ import { readSomeEntries } from '../../src/rules/read-entries.js'
 import { RULES, type RuleCandidate } from '../../src/rules/rule.js'
 import { formatBar, formatCount, formatRate } from '../../src/staff/dashboard/format.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
-import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
+import { commandSettings, type DatabaseOptions, withDatabaseToRead } from './support/open-database.js'
 import { createProgress } from './support/progress.js'
 import { inputName, readJson } from './support/read-json.js'
 import { tableLines } from './support/terminal.js'
@@ -30,7 +30,7 @@ export async function run(options: PreviewOptions, context: CommandContext): Pro
   if (file === undefined && name === undefined) throw new UsageError('no rule given: give --file or --name')
   const settings = commandSettings(options, context)
   const fromFile = file === undefined ? undefined : await readRule(file, context)
-  return withExistingDatabase(settings, context, async (opened) => {
+  return withDatabaseToRead(settings, async (opened) => {
     async function stored(): Promise<RuleCandidate> {
       const [row] = await readSomeEntries(opened.database, RULES, 'WHERE name = $1', [name ?? ''])
       if (row === undefined)

@@ -6,15 +6,24 @@ import { asActor } from '../../src/rules/history/actor.js'
 import type { OverrideEntry } from '../../src/rules/overrides/override.js'
 import type { RuleEntry } from '../../src/rules/rule-fields.js'
 import { type CommandContext, type CommandResult, commandActor } from './support/command.js'
-import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
+import {
+  commandSettings,
+  type DatabaseOptions,
+  withDatabaseToRead,
+  withExistingDatabase,
+} from './support/open-database.js'
 import { readJson } from './support/read-json.js'
 
 export async function exportFile(options: DatabaseOptions, context: CommandContext): Promise<CommandResult> {
   const settings = commandSettings(options, context)
-  return withExistingDatabase(settings, context, async ({ database }) => {
-    const document = await exportRules(database, settings.clock)
-    return { json: document, lines: JSON.stringify(document, null, 2).split('\n') }
-  })
+  return withDatabaseToRead(
+    settings,
+    async ({ database }) => {
+      const document = await exportRules(database, settings.clock)
+      return { json: document, lines: JSON.stringify(document, null, 2).split('\n') }
+    },
+    'rules',
+  )
 }
 
 interface RulesImportOptions extends DatabaseOptions {

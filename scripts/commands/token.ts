@@ -7,7 +7,12 @@ import {
   type StoredToken,
 } from '../../src/staff/api/token-table.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
-import { commandSettings, type DatabaseOptions, withExistingDatabase } from './support/open-database.js'
+import {
+  commandSettings,
+  type DatabaseOptions,
+  withDatabaseToRead,
+  withExistingDatabase,
+} from './support/open-database.js'
 import { parseLength } from './support/option-values.js'
 
 interface TokenCreateOptions extends DatabaseOptions {
@@ -40,14 +45,18 @@ export async function create(options: TokenCreateOptions, context: CommandContex
 
 export async function list(options: DatabaseOptions, context: CommandContext): Promise<CommandResult> {
   const settings = commandSettings(options, context)
-  return withExistingDatabase(settings, context, async ({ database }) => {
-    const nowMs = settings.clock.now()
-    const tokens = await listTokens(database)
-    return {
-      json: { tokens: tokens.map((token) => tokenJson(token, nowMs)) },
-      lines: [...tokens.map((token) => tokenLine(token, nowMs)), `${countOf(tokens.length, 'token')}.`],
-    }
-  })
+  return withDatabaseToRead(
+    settings,
+    async ({ database }) => {
+      const nowMs = settings.clock.now()
+      const tokens = await listTokens(database)
+      return {
+        json: { tokens: tokens.map((token) => tokenJson(token, nowMs)) },
+        lines: [...tokens.map((token) => tokenLine(token, nowMs)), `${countOf(tokens.length, 'token')}.`],
+      }
+    },
+    'rules',
+  )
 }
 
 export async function revoke(name: string, options: DatabaseOptions, context: CommandContext): Promise<CommandResult> {

@@ -56,17 +56,26 @@ export function withExistingDatabase<T>(
 }
 
 /**
- * Does the same for a command that only reads the log: a new file would have nothing to show, and look like a quiet
- * server.
+ * Does the same for a command that only reads the log, or rules and the like: a new file would have nothing to show, and
+ * look like a quiet server.
  *
  * @throws Error for a SQLite file that does not exist
  */
-export function withDatabaseToRead<T>(settings: Settings, work: (opened: OpenDatabase) => Promise<T>): Promise<T> {
+export function withDatabaseToRead<T>(
+  settings: Settings,
+  work: (opened: OpenDatabase) => Promise<T>,
+  read: 'log' | 'rules' = 'log',
+): Promise<T> {
   return withDatabase(settings, async (opened) => {
-    const missing = missingFile(opened.database.log)
-    if (missing !== undefined) throw new Error(`There is no database at ${missing}`)
+    requireFile(read === 'log' ? opened.database.log : opened.database)
     return work(opened)
   })
+}
+
+/** @throws Error for a SQLite file that does not exist */
+export function requireFile(database: Pick<Database, 'url'>): void {
+  const missing = missingFile(database)
+  if (missing !== undefined) throw new Error(`There is no database at ${missing}`)
 }
 
 export function warnOfNewFile(database: Pick<Database, 'url'>, stderr: CommandContext['stderr']): void {

@@ -8,7 +8,7 @@ import { storesEntries } from '../../../src/plugin/settings/databases-in-use.js'
 import { variableFor } from '../../../src/plugin/settings/environment.js'
 import type { Settings } from '../../../src/plugin/settings/resolve.js'
 import type { CommandContext } from './command.js'
-import { missingFile, warnOfNewFile, withEnvironmentFile } from './open-database.js'
+import { missingFile, requireFile, withEnvironmentFile } from './open-database.js'
 
 /**
  * Returns settings with rules and overrides, unless the variable says otherwise, wherever there is a database. Shells
@@ -21,12 +21,12 @@ export function withRules(settings: Settings, { env }: CommandContext): Settings
   return { ...settings, useDynamicRules: isLeft ? useDynamicRules : true }
 }
 
-/** Passes an app without routes to `work`, which logs no events and runs no jobs. */
-export async function withLimiter<T>(
-  settings: Settings,
-  { stderr }: CommandContext,
-  work: (app: FastifyInstance) => Promise<T>,
-): Promise<T> {
+/**
+ * Passes an app without routes to `work`, which logs no events and runs no jobs.
+ *
+ * @throws Error for a SQLite file that does not exist
+ */
+export async function withLimiter<T>(settings: Settings, work: (app: FastifyInstance) => Promise<T>): Promise<T> {
   const { database: url = DEFAULT_DATABASE_URL } = settings
   const limiting = {
     ...settings,
@@ -37,7 +37,7 @@ export async function withLimiter<T>(
     metrics: undefined,
   } as const
   const needsDatabase = storesEntries(limiting)
-  if (needsDatabase && typeof url === 'string') warnOfNewFile({ url }, stderr)
+  if (needsDatabase && typeof url === 'string') requireFile({ url })
   const app = fastify()
   try {
     await registerWithSettings(app, limiting)
