@@ -3,7 +3,7 @@ import type { Explanation } from '../../src/http/explain/explain.js'
 import type { ExplainedLimit } from '../../src/http/explain/explained-limit.js'
 import { variableFor } from '../../src/plugin/settings/environment.js'
 import { explanationSentence } from '../../src/staff/dashboard/explain-page.js'
-import { formatCount, rateWords, visible } from '../../src/staff/dashboard/format.js'
+import { formatCount, lowerFirst, rateWords, visible } from '../../src/staff/dashboard/format.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
 import { commandSettings, type DatabaseOptions } from './support/open-database.js'
 import { withLimiter, withRules } from './support/open-limiter.js'
@@ -16,6 +16,8 @@ interface ExplainCommandOptions extends DatabaseOptions {
   readonly user?: string | undefined
 }
 
+/** The answer is not the app's where its code has a limit that decides first. */
+const APART_FROM_CODE = "Apart from limits in the app's own code"
 const OF_THE_APP = "Limits in the app's own code are known only to the app: explain.html of its dashboard lists them."
 const WITHOUT_RULES = `Rules and overrides are left out: ${variableFor('useDynamicRules')} is not true.`
 const OF_A_PROCESS = 'Counters are in the memory of each server: what the client has used is known only there.'
@@ -37,7 +39,7 @@ export async function run(options: ExplainCommandOptions, context: CommandContex
       // The answer may not be the app's where rules are off.
       ...(settings.useDynamicRules ? [] : [WITHOUT_RULES, '']),
       visible(`${method} ${path}`),
-      explanationSentence(explanation, ip !== undefined),
+      `${APART_FROM_CODE}: ${lowerFirst(explanationSentence(explanation, ip !== undefined))}`,
       '',
       ...limitLines(explanation),
       '',

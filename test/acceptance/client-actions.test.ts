@@ -418,14 +418,15 @@ forEachDatabase((provider) => {
   })
 
   test('staff without a name, and viewers, are offered no action and refused every one', async (t) => {
-    const viewers: [DashboardOptions, RegExp][] = [
-      [{ isStaff: () => true }, /isStaff must return { actor, role } instead of true/],
+    const viewers: [DashboardOptions, RegExp, isUnnamed: boolean][] = [
+      [{ isStaff: () => true }, /isStaff must return { actor, role } instead of true/, true],
       [
         { isStaff: () => ({ actor: 'eve', role: 'viewer' }) },
         /The role viewer may not create, change, end and import overrides.*needs the role operator/,
+        false,
       ],
     ]
-    for (const [staff, message] of viewers) {
+    for (const [staff, message, isUnnamed] of viewers) {
       const { app, request, open, overrides } = await start(t, provider, staff)
       await app.smartRateLimit.client.rateLimitOverride.create({ data: { client: CLIENT, effect: 'deny' } })
       const page = await open()
@@ -439,6 +440,12 @@ forEachDatabase((provider) => {
         assert.match(text, message)
       }
       assert.equal((await overrides()).length, 1)
+      for (const list of ['rules', 'overrides']) {
+        const { text } = await request(`${DASHBOARD}${list}.html`)
+        assert.doesNotMatch(text, />New (?:rule|override)</)
+        const says = `Whoever changes ${list} is recorded by name: <code>isStaff</code> must return`
+        assert.equal(text.includes(says), isUnnamed)
+      }
     }
   })
 

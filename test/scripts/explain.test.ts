@@ -17,7 +17,7 @@ forEachDatabase((_provider, open) => {
       assert.deepEqual([status, stderr], [0, ''])
       assert.deepEqual(stdout.trimEnd().split('\n'), [
         'POST /login',
-        'Decided by login. The client has used 2, 3 left: the request is within the limit.',
+        "Apart from limits in the app's own code: decided by login. The client has used 2, 3 left: the request is within the limit.",
         '',
         '     used  left    rate     limit  why',
         '                         override  No override in force is for this client and path.',

@@ -73,6 +73,11 @@ export function actorWith(request: FastifyRequest, right: Right): string | undef
   return may(request, right) ? knownMember(request)?.actor || undefined : undefined
 }
 
+/** Returns whether only a name is missing for what takes a right: pages then say so where they would have a form. */
+export function isUnnamed(request: FastifyRequest, right: Right): boolean {
+  return may(request, right) && actorWith(request, right) === undefined
+}
+
 /**
  * Returns the name under which a request does what takes a right.
  *

@@ -8,7 +8,7 @@ import { leadOn, type Notice, takeNotice } from '../../shell/notice-cookie.js'
 import { lastParameter } from '../../shell/request-query.js'
 import { changeAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
-import { actorWith } from '../../shell/staff-member.js'
+import { actorWith, isUnnamed } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
 import { registerEntryForm } from '../entries/entry-form-routes.js'
 import { formatCount } from '../format.js'
@@ -41,6 +41,7 @@ export function registerOverrideRoutes(routes: PageRoutes): void {
       page: {
         ...overridesContext(view, page, token, nowMs),
         notice,
+        unnamed: isUnnamed(request, RIGHT),
         overrides_off: !(switches.enabled && switches.useDynamicRules),
       },
     })

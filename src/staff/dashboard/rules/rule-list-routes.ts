@@ -7,7 +7,7 @@ import { leadOn, type Notice, takeNotice } from '../../shell/notice-cookie.js'
 import { lastParameter } from '../../shell/request-query.js'
 import { changeAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
-import { actorWith, requireMay } from '../../shell/staff-member.js'
+import { actorWith, isUnnamed, requireMay } from '../../shell/staff-member.js'
 import { staffRoute } from '../../shell/staff-routes.js'
 import { newRuleHref } from '../links.js'
 import { readLogState } from '../log-state.js'
@@ -68,6 +68,7 @@ export function registerRuleList(routes: PageRoutes): void {
       page: {
         ...context,
         result,
+        unnamed: isUnnamed(request, RIGHT),
         new_href: mayWrite ? newRuleHref() : undefined,
       },
     })
