@@ -1,5 +1,6 @@
 /** Named lists are kept up to date: files that change, URLs that one of many processes fetches, and all that can go wrong. */
 import assert from 'node:assert/strict'
+import { createHash } from 'node:crypto'
 import { chmod, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
@@ -263,6 +264,27 @@ forEachDatabase((provider) => {
       const second = await openKeeper(t, database, clock, { tor: feed.url })
       await second.look()
       assert.equal(second.has(TOR), true)
+    })
+
+    test('that is stored in several parts is there after a restart', async (t) => {
+      const { database } = await openDatabase(t, provider)
+      const feed = await startFeed(t)
+      const clock = fakeClock()
+      // Digests do not compress well.
+      const addresses = Array.from({ length: 100_000 }, (_, index) => {
+        return [...createHash('sha256').update(String(index)).digest().subarray(0, 4)].join('.')
+      })
+      feed.answers(addresses.join('\n'))
+      const first = await openKeeper(t, database, clock, { tor: feed.url })
+      await first.look()
+      const [stored] = await database.query<{ parts: number }>(
+        `SELECT parts FROM ${database.dialect.table('rate_limit_list')}`,
+      )
+      assert.ok((stored?.parts ?? 0) > 2)
+      const second = await openKeeper(t, database, clock, { tor: feed.url })
+      await second.look()
+      assert.equal(feed.requests.length, 1)
+      assert.equal(addresses.every(second.has), true)
     })
 
     test('that hangs keeps neither other lists nor the closing of the app waiting', async (t) => {
