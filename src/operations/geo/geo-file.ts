@@ -1,7 +1,7 @@
 /** A file that knows something of addresses, in the format of MaxMind. It is read whole, and replaced whole. */
 import { readFile, stat } from 'node:fs/promises'
 import type { GeoFileKind, GeoFileState } from '../../clients/geo.js'
-import { errorLine, InvalidSettingError, unloadablePeer } from '../../ground/errors.js'
+import { errorCode, errorLine, InvalidSettingError, unloadablePeer } from '../../ground/errors.js'
 import type { OutageLog } from '../../ground/outage-log.js'
 import { rememberClients } from '../../ground/remember.js'
 import { shown } from '../../ground/setting.js'
@@ -89,6 +89,12 @@ export class GeoFile<Known> {
       this.#problem = undefined
       this.#isReported = false
     } catch (error) {
+      const isUnreadable = errorCode(error) !== undefined
+      if (isUnreadable) {
+        // It may become readable without a change, as by its permissions.
+        this.#identity = ''
+        this.#report()
+      }
       this.#problem = errorLine(error)
     }
   }
