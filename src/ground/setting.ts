@@ -99,17 +99,23 @@ type AnyTable = Readonly<Record<string, AnySetting>>
  * Validates settings.
  *
  * @param called returns a setting's name where it was given
+ * @param counterparts what to give instead of settings that other packages have
  * @throws InvalidSettingError for the first setting that is unknown, or that it does not accept
  */
-export function validateSettings(table: AnyTable, options: object, called: (name: string) => string): void {
+export function validateSettings(
+  table: AnyTable,
+  options: object,
+  called: (name: string) => string,
+  counterparts?: ReadonlyMap<string, string>,
+): void {
   // A promise has no entries, and would be taken for no settings at all.
   if (types.isPromise(options))
     throw new InvalidSettingError('The settings are a promise: await it, and give its result')
   for (const [name, value] of Object.entries(options)) {
     const setting = Object.hasOwn(table, name) ? table[name] : undefined
     if (setting === undefined) {
-      const names = Object.keys(table).join(', ')
-      throw new InvalidSettingError(`Setting "${called(name)}" does not exist: give one of ${names}`)
+      const remedy = counterparts?.get(name) ?? `one of ${Object.keys(table).join(', ')}`
+      throw new InvalidSettingError(`Setting "${called(name)}" does not exist: give ${remedy}`)
     }
     if (value !== undefined && (types.isPromise(value) || !setting.accepts(value))) {
       const shownValue = setting.isSecret ? 'not as it has to be' : shown(value)

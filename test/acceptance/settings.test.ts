@@ -143,9 +143,23 @@ for (const [setting, value, allowed] of WRONG_MIDDLEWARE) {
   })
 }
 
+test('an option of @fastify/rate-limit is refused with its counterpart', async (t) => {
+  for (const [options, remedy] of [
+    [{ max: 5 }, `"max" does not exist: give middleware: { defaultRate: '100/m' }`],
+    [{ skipOnError: true }, `"skipOnError" does not exist: give onStoreError: 'allow'`],
+    [{ middleware: { keyGenerator: () => '' } }, `"middleware.keyGenerator" does not exist: give middleware: { key: `],
+  ] as const) {
+    const complaint = await complaintOf(t, options)
+    assert.ok(complaint.includes(remedy), complaint)
+  }
+})
+
 test('a setting that does not exist is refused with the names of those that do', async (t) => {
-  assert.match(await complaintOf(t, { max: 5 }), /"max" does not exist.*logEvents/)
-  assert.match(await complaintOf(t, { middleware: { max: 5 } }), /"middleware\.max" does not exist.*defaultRate/)
+  assert.match(await complaintOf(t, { maximum: 5 }), /"maximum" does not exist.*logEvents/)
+  assert.match(
+    await complaintOf(t, { middleware: { maximum: 5 } }),
+    /"middleware\.maximum" does not exist.*defaultRate/,
+  )
   assert.match(await complaintOf(t, { constructor: 5 }), /"constructor" does not exist/)
 })
 

@@ -32,7 +32,8 @@ export interface ExplainOptions {
 export interface Explanation {
   /**
    * The policy that decides: of several that apply one that refuses, that with the longest wait, else the one with the
-   * smallest share left. Null where none decides: for skipped paths and requests, and routes that opted out.
+   * smallest share left. Of skipped paths and requests, and of routes that opted out, a limit of the route decides; null
+   * without one.
    */
   readonly decided_by: string | null
   /** The limits, in the order in which they are tried; behind them the rules of each group, and the ceiling. */
@@ -50,6 +51,8 @@ export interface ExplainDependencies extends ReasonDependencies {
   /** Returns why the hook leaves a request alone before it decides; undefined where it does not. */
   whySkipped(checked: CheckedRequest): string | undefined
 }
+
+const DENIED_BY_ROUTE = 'The address is on the deny list, which the limits of the route ask: the request is denied.'
 
 /** A decision, and the answers of the limits on the way to it. */
 interface Traced {
@@ -81,9 +84,11 @@ export function createExplain(dependencies: ExplainDependencies) {
     const refusing = ofRoute.find(({ isRefused }) => isRefused)
     // The plugin's own check runs before the limits of the route.
     const isRefused = traced.skipped === undefined && !traced.checked.isExempt && traced.checked.isRefused
+    const isDenied = refusing?.decidedBy === 'deny-list'
     return {
-      decided_by: (isRefused ? undefined : refusing?.explained.policy) ?? decidedBy(traced),
-      limits: [...(await listLimits(dependencies, traced)), ...ofRoute.map(({ explained }) => explained)],
+      decided_by:
+        (isRefused ? undefined : refusing?.decidedBy) ?? decidedBy(traced) ?? strictest(ofRoute)?.decidedBy ?? null,
+      limits: [...(await listLimits(dependencies, traced, isDenied)), ...ofRoute.map(({ explained }) => explained)],
     }
   }
 }
@@ -97,7 +102,15 @@ interface RequestAndClient {
 
 interface RouteAnswer {
   readonly explained: ExplainedLimit
+  /** The limit's policy, or the list that decides before it. */
+  readonly decidedBy: string
   readonly isRefused: boolean
+}
+
+/** Returns the limit of the route with the least left; undefined where none applies. */
+function strictest(ofRoute: readonly RouteAnswer[]): RouteAnswer | undefined {
+  const left = ({ explained }: RouteAnswer) => explained.remaining ?? Number.POSITIVE_INFINITY
+  return ofRoute.filter(({ explained }) => explained.applies).toSorted((one, other) => left(one) - left(other))[0]
 }
 
 /** Asks a limit of the route, and charges nothing. */
@@ -113,11 +126,12 @@ async function askRoute(
   const { decision, limit, isExempt } = checked
   if (isExempt || limit.isDenial) {
     const why = isExempt ? 'The allow list exempts the address.' : 'The deny list decides before it.'
-    return { explained: withoutStanding(policy, rate, unit, false, why), isRefused: false }
+    const explained = withoutStanding(policy, rate, unit, false, why)
+    return { explained, decidedBy: isExempt ? 'allow-list' : limit.policyName, isRefused: !isExempt }
   }
   forOneRequest(checked, 1)
   const explained = withStanding(policy, rate, 'The route has this limit of its own.', { limit, decision })
-  return { explained, isRefused: checked.isRefused }
+  return { explained, decidedBy: policy, isRefused: checked.isRefused }
 }
 
 async function trace(
@@ -174,7 +188,12 @@ function decidedBy({ checked, skipped }: Traced): string | null {
   return checked.override?.effect === 'allow' ? 'override' : 'allow-list'
 }
 
-async function listLimits(dependencies: ExplainDependencies, traced: Traced): Promise<ExplainedLimit[]> {
+/** @param isDenied whether a limit of the route denies the request, which asks the deny list too */
+async function listLimits(
+  dependencies: ExplainDependencies,
+  traced: Traced,
+  isDenied: boolean,
+): Promise<ExplainedLimit[]> {
   const { checked, ceiling, skipped } = traced
   const reasons = await listReasons(dependencies, checked)
   const answers = new Map(traced.answers.map((answer) => [answer.limit.policyName, answer]))
@@ -182,9 +201,12 @@ async function listLimits(dependencies: ExplainDependencies, traced: Traced): Pr
   const applies = (name: string) => answers.has(name) || name === alone
   const deciders = new Map(reasons.flatMap(([name, , , , , group = '']) => (applies(name) ? [[group, name]] : [])))
   const limits = reasons.map(([name, rate, unit, matches, why, group = '']): ExplainedLimit => {
-    if (skipped !== undefined) return withoutStanding(name, rate, unit, false, skipped, group)
+    if (skipped !== undefined) {
+      const denies = isDenied && name === 'deny-list'
+      return withoutStanding(name, rate, unit, denies, denies ? DENIED_BY_ROUTE : skipped, group)
+    }
     if (!applies(name)) {
-      const idle = matches ? whyNotApplied(deciders.get(group), alone, group) : why
+      const idle = matches ? whyNotApplied(deciders.get(group), alone, group, ceiling) : why
       return withoutStanding(name, rate, unit, false, idle, group)
     }
     // A request is not searched for the patterns of rules behind the one that decides: here its path may be too long.
@@ -204,8 +226,16 @@ async function listLimits(dependencies: ExplainDependencies, traced: Traced): Pr
  * @param decider what applies of its group
  * @param alone what decides without any group; undefined where nothing does
  */
-function whyNotApplied(decider: string | undefined, alone: string | null | undefined, group: string): string {
+function whyNotApplied(
+  decider: string | undefined,
+  alone: string | null | undefined,
+  group: string,
+  ceiling: Answer | undefined,
+): string {
   const before = decider ?? alone
-  if (before === undefined) return 'The store cannot count its rate.'
+  if (before === undefined) {
+    const isOverCeiling = ceiling?.decision?.allowed === false && !ceiling.decision.unavailable
+    return isOverCeiling ? 'The ceiling refuses, and no other limit is asked.' : 'The store cannot count its rate.'
+  }
   return `${JSON.stringify(before)} decides before it${decider === undefined || group === '' ? '' : ' in the group'}.`
 }

@@ -27,6 +27,7 @@ import { contradictionsInUnit } from '../../limiter/unit-contradictions.js'
 import { findCountsProblem } from '../../rules/contradictions.js'
 import { COUNTS, type CountedStatuses } from '../../rules/counted-statuses.js'
 import { findNoticeProblem, NOTICE_AT } from '../../rules/notice-at.js'
+import { FOREIGN_OPTIONS } from './foreign-options.js'
 import type { MiddlewareOptions } from './options.js'
 
 const ADDRESSES = {
@@ -108,7 +109,7 @@ export function resolveMiddleware(options: MiddlewareOptions, fromEnvironment: M
   const inCode = withoutUndefined(options)
   const merged: MiddlewareOptions = { ...withoutUndefined(fromEnvironment), ...inCode }
   const called = (name: string) => (name in inCode ? `middleware.${name}` : middlewareVariableFor(name))
-  validateSettings(MIDDLEWARE, merged, called)
+  validateSettings(MIDDLEWARE, merged, called, FOREIGN_OPTIONS)
   const { allowList, denyList, lease: leaseMs, ...middleware } = parseSettings(MIDDLEWARE, merged, called)
   const { backend, algorithm, defaultRate, rateLimits } = middleware
   validateWindows(called('defaultRate'), defaultRate, algorithm)

@@ -25,6 +25,7 @@ import { ALERT_SETTINGS, type AlertSettingOptions, alertSettingsFrom } from '../
 import { parseLists } from '../../operations/lists/list-settings.js'
 import type { EventsOptions } from '../client/client.js'
 import { findVariable, variableFor } from './environment.js'
+import { FOREIGN_OPTIONS } from './foreign-options.js'
 import { resolveMetrics } from './metrics.js'
 import { readMiddleware, resolveMiddleware } from './middleware.js'
 import type { RateLimitOptions } from './options.js'
@@ -40,7 +41,7 @@ export type Settings = ReturnType<typeof resolveSettings>
  * values
  */
 export function resolveSettings(options: RateLimitOptions, environment: NodeJS.ProcessEnv) {
-  validateSettings(SETTINGS, options, (name) => name)
+  validateSettings(SETTINGS, options, (name) => name, FOREIGN_OPTIONS)
   const fromEnvironment: RateLimitOptions = readEnvironment(SETTINGS, findVariable, environment)
   validateSettings(SETTINGS, fromEnvironment, variableFor)
   const inCode = withoutUndefined(options)

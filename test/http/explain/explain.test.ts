@@ -127,6 +127,15 @@ forEachDatabase((_provider, open) => {
     assert.equal(await app.smartRateLimit.client.rateLimitEvent.count(), 4)
   })
 
+  test('a ceiling that refuses at once keeps the other limits from being asked', async (t) => {
+    const { app, statuses } = await start(t, { middleware: { backend: 'memory', defaultRate: '5/m', ceiling: '2/m' } })
+    assert.deepEqual(await statuses(3, '/', { from: IP }), [200, 200, 429])
+    const { limits, decided_by } = await app.smartRateLimit.explain({ path: '/', ip: IP })
+    assert.equal(decided_by, 'ceiling')
+    const { why } = limits.find(({ policy }) => policy === 'default') ?? {}
+    assert.equal(why, 'The ceiling refuses, and no other limit is asked.')
+  })
+
   test('requests in progress are counted in an explanation, which takes no permit', async (t) => {
     const { app, request, rules } = await start(t, { middleware: { ceiling: '600/m' } })
     await rules([{ name: 'uploads', pathPattern: '^/', rate: '3/60s', algorithm: 'concurrency' }])
@@ -169,6 +178,23 @@ forEachDatabase((_provider, open) => {
     })
     assert.deepEqual([decided_by, limits.at(-1)?.rate, limits.at(-1)?.remaining], ['default', null, 3])
     assert.equal(hooked, 0)
+  })
+
+  test('of a request that the plugin skips, the limits of its route decide, and their deny list', async (t) => {
+    const denied = '192.0.2.9'
+    const { app, request } = await start(t, {
+      middleware: { defaultRate: '10/m', denyList: [denied] },
+      skip: ({ routeOptions }) => routeOptions.url === '/exports/:id',
+    })
+    const explained = async (ip: string) => {
+      const { decided_by, limits } = await app.smartRateLimit.explain({ path: '/exports/7', ip })
+      return [decided_by, ...limits.filter(({ applies }) => applies).map(({ policy }) => policy)]
+    }
+    assert.deepEqual(await explained(IP), ['per-user', 'exports', 'per-user'])
+    assert.equal((await request('/exports/7', { from: denied })).status, 403)
+    assert.deepEqual(await explained(denied), ['deny-list', 'deny-list'])
+    const { decided_by } = await app.smartRateLimit.explain({ path: '/', ip: denied })
+    assert.equal(decided_by, 'deny-list')
   })
 
   test('the limits of a route are explained behind the plugin, with the user and the address that are given', async (t) => {
