@@ -184,7 +184,8 @@ export class ListKeeper implements Component {
     const table = new ListTable(database)
     const leases = new JobLeases(database)
     const source = listSource(url)
-    const job = `list:${name}:${source.slice(0, 16)}`
+    // Lists of one URL share a job, whatever they are called: each write removes the texts of other ones.
+    const job = `list:${source.slice(0, 16)}`
     const retryMs = Math.min(refreshMs, RETRY_MS)
     /** The stored version that is in force, and what is known of it. */
     let current: Pick<StoredList, 'version' | 'etag' | 'lastModified'> | undefined

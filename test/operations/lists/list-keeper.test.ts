@@ -266,6 +266,23 @@ forEachDatabase((provider) => {
       assert.equal(second.has(TOR), true)
     })
 
+    test('that has two names is fetched once, and stays whole in the database', async (t) => {
+      const { database } = await openDatabase(t, provider)
+      const feed = await startFeed(t)
+      const clock = fakeClock()
+      feed.answers(TOR)
+      const lists = { tor: feed.url, exits: feed.url }
+      const first = await openKeeper(t, database, clock, lists)
+      const second = await openKeeper(t, database, clock, lists)
+      await Promise.all([first.look(), second.look()])
+      await Promise.all([first.look(), second.look()])
+      assert.equal(feed.requests.length, 1)
+      for (const { keeper, has } of [first, second]) {
+        assert.deepEqual(keeper.problems(), [])
+        assert.equal(has(TOR), true)
+      }
+    })
+
     test('that is stored in several parts is there after a restart', async (t) => {
       const { database } = await openDatabase(t, provider)
       const feed = await startFeed(t)
