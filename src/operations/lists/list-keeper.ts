@@ -249,7 +249,8 @@ export class ListKeeper implements Component {
       try {
         await fetchOnce(hasDatabase, nowMs)
       } catch (error) {
-        failure = errorMessage(error)
+        // A fetch that closing ends is no failure, of which health would tell.
+        failure = this.#isClosed ? null : errorMessage(error)
         failedMs = nowMs
         throw error
       } finally {

@@ -9,6 +9,7 @@ import { NamedLists } from '../../../src/clients/named-lists.js'
 import type { Database } from '../../../src/database/database.js'
 import { ListKeeper, type ListKeeperOptions } from '../../../src/operations/lists/list-keeper.js'
 import { type ListsOptions, parseLists } from '../../../src/operations/lists/list-settings.js'
+import { JobLeases } from '../../../src/operations/schedule/job-leases.js'
 import { atEnd } from '../../support/at-end.js'
 import { openDatabase } from '../../support/build-app.js'
 import { type FakeClock, fakeClock } from '../../support/clock.js'
@@ -321,6 +322,11 @@ forEachDatabase((provider) => {
       assert.ok(performance.now() - startedMs < 2_000)
       assert.equal(slow.requests.length, 1)
       assert.deepEqual(lines, [])
+      const records = await new JobLeases(database).records()
+      assert.deepEqual(
+        records.map(({ error }) => error),
+        [null, null],
+      )
     })
 
     test('that answers another error page each time is logged once', async (t) => {
