@@ -3,6 +3,8 @@
 import { isNetwork } from '../../clients/client-networks.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
 import { allRequests } from '../../reports/breakdown.js'
+import { sumRequests } from '../../reports/client-counts.js'
+import { networkAround } from '../../reports/dashboard-clients.js'
 import type { DashboardReport } from '../../reports/dashboard-report.js'
 import { isFiltering } from '../../reports/filter.js'
 import { hasEnded, windowFor } from '../../reports/report-window.js'
@@ -129,7 +131,7 @@ export function dashboardLead(
       // The refusals of an incident are those of whole hours.
       clients: [
         ...ongoing.filter(({ fromMs }) => Math.floor(fromMs / HOUR_MS) * HOUR_MS >= startMs),
-        ...(filter.key === undefined ? clientCauses(report, view) : []),
+        ...(filter.key === undefined ? clientCauses(report, view, ongoing) : []),
       ],
       // A filter by a client or a rule has named the cause already.
       rules: (filter.rule === undefined ? by_rule.shares : []).map(({ name, blocked }) =>
@@ -149,18 +151,38 @@ export function dashboardLead(
   )
 }
 
-function clientCauses({ top_clients, top_networks, by }: DashboardReport, view: View): Cause[] {
+/**
+ * Returns the listed networks and clients by their refusals. Clients that were only denied are not counted. An address in
+ * the network of an incident that goes on stands for that network, which the page names below.
+ *
+ * @param ongoing the incidents, also those that began before the window
+ */
+export function clientCauses(
+  { top_clients, top_networks, by }: Pick<DashboardReport, 'top_clients' | 'top_networks' | 'by'>,
+  view: View,
+  ongoing: readonly OngoingCause[],
+): Cause[] {
   const cause = (client: string, refused: number): Cause => ({
     name: visible(isNetwork(client) ? client.replace(/^ip:/, '') : client),
     href: clientHref(client, view.window, backTo(view)),
     refused,
   })
+  const ofNetwork = (client: string): Cause | undefined => {
+    const network = networkAround(client)
+    const members = top_clients.filter((listed) => networkAround(listed.client) === network)
+    const found = cause(network, sumRequests(members).over_limit)
+    const incident = network === client ? undefined : ongoing.find(({ name }) => name === found.name)
+    return incident && { ...found, denied: incident.denied }
+  }
   return [
     ...top_networks.map(({ network, over_limit }) => cause(network, over_limit)),
-    ...groupNeighbours(top_clients, by).map(({ name, over_limit, members }) => ({
-      ...cause(name, over_limit),
+    ...groupNeighbours(top_clients, by).map(({ name, over_limit, members }) => {
+      const refused = members.filter((member) => member.over_limit > 0)
+      const [only = name] = refused.map(({ client }) => client)
       // Of a large network only some clients are listed.
-      ...(members.length > 0 && { before: `${formatCount(members.length)} clients of `, isPlural: true }),
-    })),
+      return refused.length > 1
+        ? { ...cause(name, over_limit), before: `${formatCount(refused.length)} clients of `, isPlural: true }
+        : (ofNetwork(only) ?? cause(only, over_limit))
+    }),
   ]
 }

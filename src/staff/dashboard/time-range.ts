@@ -1,6 +1,6 @@
 /** Ranges of time in the addresses of pages, and as people type them. Whole minutes are the finest step. */
 import { DAY_MS, HOUR_MS, LAST_MOMENT_MS, MINUTE_MS } from '../../ground/time/clock.js'
-import { parseIsoTime } from '../../ground/time/iso-time.js'
+import { isoDay, parseIsoTime } from '../../ground/time/iso-time.js'
 import type { ReportWindow, TimeRange } from '../../reports/report-window.js'
 
 /** The text that somebody typed for a range. */
@@ -22,7 +22,7 @@ const MAX_RANGE_MS = 365 * DAY_MS
 /** The most that a range reaches ahead of the present: further ahead it reaches until now. */
 const MAX_AHEAD_MS = DAY_MS
 /** The ways in which people may write a time. */
-export const HOW_TO = '2026-11-24 14:00, 14:00, or 2h for two hours ago'
+export const HOW_TO = '2026-11-24 14:00, 14:00, yesterday 14:00, or 2h for two hours ago'
 
 /** Reads the parameters `since` and `until`, as an address or a form spells them. */
 export function readRange(field: (name: string) => string, nowMs: number): RequestedRange {
@@ -46,19 +46,30 @@ export function readRange(field: (name: string) => string, nowMs: number): Reque
 }
 
 const CLOCK_TIME = /^(\d{1,2}):(\d\d)$/
+const NAMED_DAY = /^(today|yesterday)(?:(?: at)?\s+(\d{1,2}:\d\d))?$/
 const AGO = /^-?\s*(\d{1,6})\s*(m|min|minutes?|h|hours?|d|days?|w|weeks?)(?:\s+ago)?$/
 const UNITS_MS: Readonly<Record<string, number>> = { m: MINUTE_MS, h: HOUR_MS, d: DAY_MS, w: 7 * DAY_MS }
 
 /**
  * Parses a time as people type it, in UTC unless it has a zone: `2026-11-24T14:00`, `2026-11-24 14:00`, `2026-11-24`,
- * `14:00`, and `2h` or `-2h` for two hours ago; undefined for anything else, and before 1970.
+ * `14:00`, `yesterday`, `yesterday 14:00`, and `2h` or `-2h` for two hours ago; undefined for anything else, and before 1970.
  *
  * @param afterMs where `14:00` is the first such time after this moment; it is the latest one before now unless given
  * @returns a whole minute, in milliseconds since the epoch
  */
 export function parseTime(text: string, nowMs: number, afterMs?: number): number | undefined {
-  const ms = parseIsoTime(text)?.ms ?? parseClockTime(text, nowMs, afterMs) ?? parseAgo(text.toLowerCase(), nowMs)
+  const ms =
+    parseIsoTime(nameDay(text.toLowerCase(), nowMs) ?? text)?.ms ??
+    parseClockTime(text, nowMs, afterMs) ??
+    parseAgo(text.toLowerCase(), nowMs)
   return ms === undefined || ms < 0 || ms > LAST_MOMENT_MS ? undefined : wholeMinute(ms)
+}
+
+/** Spells `yesterday` and `yesterday 14:00`, or the same of today, with the day itself; undefined for another text. */
+function nameDay(text: string, nowMs: number): string | undefined {
+  const [, day, clock] = NAMED_DAY.exec(text) ?? []
+  if (day === undefined) return undefined
+  return isoDay(day === 'today' ? nowMs : nowMs - DAY_MS) + (clock === undefined ? '' : ` ${clock.padStart(5, '0')}`)
 }
 
 function parseClockTime(text: string, nowMs: number, afterMs: number | undefined): number | undefined {

@@ -1,6 +1,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { type Cause, leadSentence } from '../../../src/staff/dashboard/lead.js'
+import { DEFAULT_LISTING, type ListedClient } from '../../../src/reports/dashboard-clients.js'
+import { type Cause, clientCauses, leadSentence } from '../../../src/staff/dashboard/lead.js'
+import type { View } from '../../../src/staff/dashboard/links.js'
 
 interface Said {
   readonly counts?: Partial<Parameters<typeof leadSentence>[0]>
@@ -92,4 +94,35 @@ test('without requests there is no sentence, and of refusals alone none with all
     say({ counts: { requests: 99, blocked: 99 }, onlyBlocked: true }),
     '99 requests were refused in the last 24 hours.',
   )
+})
+
+const VIEW: View = { window: { days: 1 }, filter: {}, listing: DEFAULT_LISTING, live: 'on' }
+
+function listed(client: string, over_limit: number, denied = 0): ListedClient {
+  const counts = { requests: over_limit + denied, over_limit, would_be: 0, denied }
+  return { client, ...counts, policies: [], paths: [], request: null, bar_ms: 60_000, bars: [] }
+}
+
+function causes(top_clients: readonly ListedClient[], ongoing: Parameters<typeof clientCauses>[2] = []) {
+  const found = clientCauses({ top_clients, top_networks: [], by: 'refused' }, VIEW, ongoing)
+  return found.map(({ before = '', name, refused, denied }) => [before + name, refused, denied])
+}
+
+test('of a network only the clients that were refused are counted, and a single one is named', () => {
+  const denied = listed('ip:203.0.113.9', 0, 50)
+  const [one, other] = [listed('ip:203.0.113.7', 20), listed('ip:203.0.113.8', 10)]
+  assert.deepEqual(causes([denied, one, other]), [['2 clients of 203.0.113.0/24', 30, undefined]])
+  const another = listed('ip:203.0.113.8', 0, 3)
+  assert.deepEqual(causes([denied, one, another]), [['ip:203.0.113.7', 20, undefined]])
+})
+
+test('an address in the network of an incident that goes on stands for the network', () => {
+  const clients = [listed('ip:203.0.113.7', 20), listed('ip:203.0.113.8', 10), listed('ip:192.0.2.1', 5)]
+  const incident = { name: '203.0.113.0/24', refused: 12, fromMs: 0, denied: 'Denied until 14:00' }
+  assert.deepEqual(causes(clients, [incident]), [
+    ['203.0.113.0/24', 30, 'Denied until 14:00'],
+    ['203.0.113.0/24', 30, 'Denied until 14:00'],
+    ['ip:192.0.2.1', 5, undefined],
+  ])
+  assert.deepEqual(causes(clients)[0], ['ip:203.0.113.7', 20, undefined])
 })

@@ -124,7 +124,7 @@ forEachDatabase((provider, _open) => {
     assert.match(wrong, /<button name="days" value="30" aria-current="true">/)
     assert.match(wrong, /<details class="fold time-form" name="fold" open>/)
     assert.match(wrong, /name="since" value="14\.00"[^>]* aria-describedby="time-wrong" aria-invalid="true"/)
-    assert.match(wrong, /role="alert">Write it as 2026-11-24 14:00, 14:00, or 2h for two hours ago\.</)
+    assert.match(wrong, /role="alert">Write it as 2026-11-24 14:00, 14:00, yesterday 14:00, or 2h for two hours ago\.</)
     assert.match(wrong, /name="until" value="15:00"/)
   })
 

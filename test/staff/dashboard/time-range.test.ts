@@ -23,6 +23,14 @@ test('a time is typed with or without a T, a zone, or a day, and as so long ago'
   assert.equal(parseTime('3D', NOW_MS), nowMinuteMs - 3 * DAY_MS)
 })
 
+test('yesterday and today are days of UTC, with a time or from their beginning', () => {
+  for (const text of ['yesterday 14:00', 'Yesterday at 14:00']) assert.equal(parseTime(text, NOW_MS), AT_MS, text)
+  assert.equal(parseTime('yesterday', NOW_MS), Date.UTC(2026, 10, 24))
+  assert.equal(parseTime('today 9:30', NOW_MS), Date.UTC(2026, 10, 25, 9, 30))
+  for (const text of ['yesterday 25:00', 'yesterdays', 'yesterday14:00'])
+    assert.equal(parseTime(text, NOW_MS), undefined)
+})
+
 test('a time without a day is the latest one, and as an end the first one after the beginning', () => {
   assert.equal(parseTime('12:34', NOW_MS), Date.UTC(2026, 10, 25, 12, 34))
   assert.equal(parseTime('14:00', NOW_MS), AT_MS)
@@ -49,7 +57,7 @@ test('a range of a page is a year at most, to its end', () => {
 
 test('what is no range says what to write at its field', () => {
   const wrong: [since: string, until: string, field: string, text: RegExp][] = [
-    ['yesterday', '', 'since', /^Write it as 2026-11-24 14:00, 14:00, or 2h/],
+    ['tomorrow', '', 'since', /^Write it as 2026-11-24 14:00, 14:00, yesterday 14:00, or 2h/],
     ['14.00', '15:00', 'since', /^Write it as/],
     ['24:00', '', 'since', /^Write it as/],
     ['2026-02-31', '', 'since', /^Write it as/],
