@@ -126,7 +126,7 @@ forEachDatabase((_provider, open) => {
       [['--within', 'often'], /^ratelimit top: --within is "often": give 30m, 2h or 7d/],
       [['--within', '1h', '--since', '2h'], /'--since <time>' cannot be used with option '--within <time>'/],
       [['--until', '14:00'], /^ratelimit top: --since is missing: write when the range begins: /],
-      [['--since', 'often'], /^ratelimit top: --since is "often": write it as 2026-11-24 14:00, 14:00, yesterday 14:00, or 2h/],
+      [['--since', 'often'], /^ratelimit top: --since is "often": write it as 2026-11-24 14:00, 14:00, yesterday/],
       [['--by', 'name'], /Allowed choices are refused, requests/],
     ] as const) {
       const { status, stderr } = await ratelimit(['top', ...args], { env })
