@@ -40,9 +40,11 @@ forEachDatabase((provider) => {
     assert.deepEqual(answers, [200, 200, 200, 200, 429, 429])
   })
 
-  test('a defaultRate function that throws, or answers nothing or nonsense, means 100/m and one line in the log', async (t) => {
+  test('a defaultRate function that throws, or answers nothing or nonsense, means 100/m and one line in the log, also of a route', async (t) => {
     const database = await openDatabase(t, provider)
     const answers: Record<string, () => string | null> = {
+      '/undefined': () => undefined as never,
+      '/number': () => 5 as never,
       '/nothing': () => null,
       '/nonsense': () => 'many',
       '/throws': () => {
@@ -51,14 +53,27 @@ forEachDatabase((provider) => {
     }
     const { request, log } = await startApp(t, {
       database,
-      plugin: { middleware: { defaultRate: ({ url }) => answers[url]?.() ?? '' } },
+      plugin: { middleware: { defaultRate: ({ url }) => answers[url]?.() } },
+      routes(app) {
+        app.get('/*', async () => 'ok')
+        for (const answer of Object.keys(answers)) {
+          const onRequest = app.smartRateLimit.limit({ rate: () => answers[answer]?.() })
+          app.get(`/route${answer}`, { onRequest, config: { smartRateLimit: false } }, async () => 'ok')
+        }
+      },
     })
 
-    for (const path of ['/nothing', '/throws', '/throws', '/nonsense']) {
+    const paths = ['/nothing', '/undefined', '/number', '/throws', '/throws', '/nonsense']
+    for (const path of [...paths, ...Object.keys(answers).map((answer) => `/route${answer}`)]) {
       const { status, headers } = await request(path)
       assert.deepEqual([path, status, headers['x-ratelimit-limit']], [path, 200, '100'])
     }
-    assert.equal(log.filter(({ msg }) => msg.includes('no rates today')).length, 1)
+    const ofRoute = (msg: string) => msg.includes('"limit.rate"')
+    const thrown = log.filter(({ msg }) => msg.includes('no rates today'))
+    assert.deepEqual(
+      thrown.map(({ msg }) => ofRoute(msg)),
+      [false, true],
+    )
   })
 
   test('a key function decides who is counted; an empty answer and a failure mean the IP address', async (t) => {
