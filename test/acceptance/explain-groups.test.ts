@@ -126,7 +126,10 @@ forEachDatabase((provider) => {
     const args = ['explain', '--schema', database.schema, '--path', '/', '--ip', IP, '--user', 'bob']
     const { stdout } = await ratelimit(args, { env })
     const lines = stdout.split('\n').map((line) => line.replaceAll(/ +/g, ' ').trim())
-    assert.match(lines[1] ?? '', /^The request has to pass default, each, all\. Decided by /)
+    assert.match(
+      lines[1] ?? '',
+      /^Apart from limits in the app's own code: the request has to pass default, each, all\. Decided by /,
+    )
     assert.ok(lines.includes('used left rate group limit why'), stdout)
     assert.ok(
       lines.some((line) => /^\* \d+ \d+ 5\/m burst each The rule matches the request\.$/.test(line)),
