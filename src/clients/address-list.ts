@@ -1,5 +1,5 @@
 import { isIP } from 'node:net'
-import { CooperativeYield } from '../ground/time/cooperative-yield.js'
+import { CooperativeYield, type Steps } from '../ground/time/cooperative-yield.js'
 import { type ParsedNetwork, parseNetwork } from './network.js'
 
 /** The most bytes of a list as a text, and the most entries. */
@@ -73,14 +73,10 @@ export class AddressList {
 }
 
 /** Creates a list from entries in code. */
-export function listOf(entries: readonly ParsedNetwork[]): AddressList {
+export function listOf(entries: readonly ParsedNetwork[]): Promise<AddressList> {
   const builder = new ListBuilder(entries.length)
   for (const entry of entries) builder.add(entry)
-  const finishing = builder.finish()
-  for (;;) {
-    const { done, value } = finishing.next()
-    if (done) return value
-  }
+  return builder.finish(new CooperativeYield())
 }
 
 /**
@@ -107,12 +103,7 @@ export async function parseAddressLines(bytes: Uint8Array): Promise<AddressList>
     start = end + 1
     if (line % STRIDE === 0 && slices.over()) await slices.pause()
   }
-  const finishing = builder.finish()
-  for (;;) {
-    const { done, value } = finishing.next()
-    if (done) return value
-    if (slices.over()) await slices.pause()
-  }
+  return builder.finish(slices)
 }
 
 /** @throws Error for more bytes than a list may have */
@@ -215,8 +206,17 @@ class ListBuilder {
     this.#bits6[this.#count6++] = bits
   }
 
-  /** Sorts and joins the networks, in steps. */
-  *finish(): Generator<undefined, AddressList> {
+  /** Sorts and joins the networks, in slices. */
+  async finish(slices: CooperativeYield): Promise<AddressList> {
+    const finishing = this.#finish()
+    for (;;) {
+      const { done, value } = finishing.next()
+      if (done) return value
+      if (slices.over()) await slices.pause()
+    }
+  }
+
+  *#finish(): Steps<AddressList> {
     const ipv4 = yield* toRanges(1, this.#ipv4, this.#bits4, this.#count4)
     const ipv6 = yield* toRanges(4, this.#ipv6, this.#bits6, this.#count6)
     return new AddressList(this.size, ipv4, ipv6)
@@ -224,12 +224,7 @@ class ListBuilder {
 }
 
 /** Returns the ranges of networks: overlapping and adjacent ones are one. */
-function* toRanges(
-  words: 1 | 4,
-  addresses: Uint32Array,
-  bits: Uint8Array,
-  count: number,
-): Generator<undefined, Ranges> {
+function* toRanges(words: 1 | 4, addresses: Uint32Array, bits: Uint8Array, count: number): Steps<Ranges> {
   for (let index = 0; index < count; index++) {
     clearBits(addresses, index * words, words, bits[index] ?? 0)
     if (index % STRIDE === 0) yield
@@ -270,7 +265,7 @@ const DIGITS = 65_536
  * Sorts the indexes of addresses, digit by digit from the last one on, in steps: a sort of the engine's cannot pause, and
  * compares twenty times as often.
  */
-function* sorted(words: 1 | 4, addresses: Uint32Array, count: number): Generator<undefined, Uint32Array> {
+function* sorted(words: 1 | 4, addresses: Uint32Array, count: number): Steps<Uint32Array> {
   let from = new Uint32Array(count)
   for (let index = 0; index < count; index++) from[index] = index
   let to = new Uint32Array(count)

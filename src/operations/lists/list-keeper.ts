@@ -69,7 +69,7 @@ export class ListKeeper implements Component {
   async prepare(): Promise<void> {
     const { sources, named } = this.#options
     for (const source of sources) {
-      if (source.kind === 'code') named.replace(source.name, listOf(source.networks))
+      if (source.kind === 'code') named.replace(source.name, await listOf(source.networks))
       else if (source.kind === 'file') await this.#watchFile(source)
       else this.#watchUrl(source)
     }

@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { createHash } from 'node:crypto'
 import { chmod, mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
+import type { IncomingHttpHeaders, ServerResponse } from 'node:http'
 import { tmpdir } from 'node:os'
 import { dirname, join } from 'node:path'
 import { describe, type TestContext, test } from 'node:test'
@@ -51,6 +52,13 @@ async function openKeeper(
   return { keeper, lines, has: (address: string) => named.includes('tor', address), look: () => keeper.look() }
 }
 
+/** Answers with the list, and that it has not changed where its ETag is known. */
+function unlessKnown(response: ServerResponse, headers: IncomingHttpHeaders): void {
+  response.setHeader('etag', '"one"')
+  if (headers['if-none-match'] === '"one"') response.writeHead(304).end()
+  else response.end(TOR)
+}
+
 async function folderFor(t: TestContext): Promise<string> {
   const folder = await mkdtemp(join(tmpdir(), 'ratelimit-test-lists-'))
   atEnd(t, () => rm(folder, { recursive: true }))
@@ -83,9 +91,8 @@ forEachDatabase((provider) => {
       const clock = fakeClock()
       const date = 'Wed, 14 Jan 2026 12:00:00 GMT'
       feed.answers((response, headers) => {
-        response.setHeader('etag', '"one"').setHeader('last-modified', date)
-        if (headers['if-none-match'] === '"one"') response.writeHead(304).end()
-        else response.end(TOR)
+        response.setHeader('last-modified', date)
+        unlessKnown(response, headers)
       })
       const { look, has, keeper } = await openKeeper(t, database, clock, { tor: feed.url })
       await look()
@@ -247,11 +254,7 @@ forEachDatabase((provider) => {
       const { database } = await openDatabase(t, provider)
       const feed = await startFeed(t)
       const clock = fakeClock()
-      feed.answers((response, headers) => {
-        response.setHeader('etag', '"one"')
-        if (headers['if-none-match'] === '"one"') response.writeHead(304).end()
-        else response.end(TOR)
-      })
+      feed.answers(unlessKnown)
       const table = database.dialect.table('rate_limit_list')
       const away = database.dialect.table('rate_limit_list_away')
       await database.execute(`ALTER TABLE ${table} RENAME TO ${away.split('.').at(-1)}`)
@@ -348,11 +351,7 @@ forEachDatabase((provider) => {
       const { database } = await openDatabase(t, provider)
       const feed = await startFeed(t)
       const clock = fakeClock()
-      feed.answers((response, headers) => {
-        response.setHeader('etag', '"one"')
-        if (headers['if-none-match'] === '"one"') response.writeHead(304).end()
-        else response.end(TOR)
-      })
+      feed.answers(unlessKnown)
       const first = await openKeeper(t, database, clock, { tor: feed.url })
       await first.look()
       await database.execute(`DELETE FROM ${database.dialect.table('rate_limit_list_part')}`)
