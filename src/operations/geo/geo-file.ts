@@ -1,7 +1,8 @@
 /** A file that knows something of addresses, in the format of MaxMind. It is read whole, and replaced whole. */
-import { readFile, stat } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import type { GeoFileKind, GeoFileState } from '../../clients/geo.js'
 import { errorCode, errorLine, InvalidSettingError, unloadablePeer } from '../../ground/errors.js'
+import { readFileState } from '../../ground/file-state.js'
 import type { OutageLog } from '../../ground/outage-log.js'
 import { rememberClients } from '../../ground/remember.js'
 import { shown } from '../../ground/setting.js'
@@ -112,8 +113,7 @@ export class GeoFile<Known> {
 }
 
 async function identify(path: string): Promise<string> {
-  const { dev, ino, size, mtimeNs } = await stat(path, { bigint: true })
-  return `${dev}:${ino}:${size}:${mtimeNs}`
+  return (await readFileState(path)).identity
 }
 
 /** @throws Error for a file that is no such file, or not all of one */

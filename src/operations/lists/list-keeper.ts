@@ -1,10 +1,11 @@
-import { readFile, stat } from 'node:fs/promises'
+import { readFile } from 'node:fs/promises'
 import { setTimeout as delay } from 'node:timers/promises'
 import { type AddressList, listOf, parseAddressLines, requireListSize } from '../../clients/address-list.js'
 import type { NamedLists } from '../../clients/named-lists.js'
 import type { Database } from '../../database/database.js'
 import type { Component } from '../../ground/components.js'
 import { errorMessage, InvalidSettingError } from '../../ground/errors.js'
+import { readFileState } from '../../ground/file-state.js'
 import type { OutageLog } from '../../ground/outage-log.js'
 import { type Clock, latestStartMs, MINUTE_MS, SECOND_MS } from '../../ground/time/clock.js'
 import { JobLeases } from '../schedule/job-leases.js'
@@ -275,10 +276,10 @@ export class ListKeeper implements Component {
   }
 }
 
-/** Returns a text that changes with the file, also where another one replaces it. */
+/** @throws Error for what is no file, or larger than a list may be */
 async function identify(path: string): Promise<string> {
-  const found = await stat(path, { bigint: true })
-  if (!found.isFile()) throw new Error('it is no file')
-  requireListSize(Number(found.size))
-  return [found.dev, found.ino, found.size, found.mtimeNs].join(':')
+  const { identity, isFile, bytes } = await readFileState(path)
+  if (!isFile) throw new Error('it is no file')
+  requireListSize(bytes)
+  return identity
 }
