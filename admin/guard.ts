@@ -1,9 +1,8 @@
 import type { FastifyRequest } from 'fastify'
 import type { Internals } from '../src/plugin/internals.js'
 import { type Right, rightsOf } from '../src/staff/shell/roles.js'
-import { StaffOnlyError } from '../src/staff/shell/staff-errors.js'
 import { type FindMember, staffCheck } from '../src/staff/shell/staff-guard.js'
-import { knownMember } from '../src/staff/shell/staff-member.js'
+import { knownMember, staffOnly } from '../src/staff/shell/staff-member.js'
 import type { AdminOptions } from './options.js'
 
 const UNNAMED = 'staff'
@@ -31,6 +30,6 @@ interface PanelUser {
  */
 export function panelUser(request: FastifyRequest): PanelUser {
   const member = knownMember(request)
-  if (member === undefined) throw new StaffOnlyError()
+  if (member === undefined) throw staffOnly(request)
   return { email: member.actor, rateLimitRights: rightsOf(member.role) }
 }

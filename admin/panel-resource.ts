@@ -17,6 +17,8 @@ interface Table {
   readonly exact?: readonly string[]
   /** The number of the newest rows that a list shows; all unless given. */
   readonly newest?: number
+  /** The field by which rows follow that are alike in what the list is sorted by; `id` unless given. */
+  readonly orderedBy?: string
 }
 
 type Row = Readonly<Record<string, unknown>>
@@ -43,7 +45,7 @@ const COUNTED = 10_000
  * Returns a table of the client with bounds for what the adapter reads: it would count all rows of a list, and search
  * them all.
  */
-function bounded(rows: Rows, hasId: boolean, { exact = [], newest }: Table): object {
+function bounded(rows: Rows, hasId: boolean, { exact = [], newest, orderedBy = 'id' }: Table): object {
   async function where({ where: filters = {} }: Query): Promise<Row> {
     const conditions = Object.entries(filters).map(([name, value]) => [
       name,
@@ -60,7 +62,7 @@ function bounded(rows: Rows, hasId: boolean, { exact = [], newest }: Table): obj
         rows.findMany({
           where: await where(query),
           // The last field makes the order total; keys have an index of one field.
-          orderBy: hasId ? [query.orderBy ?? {}, { id: 'asc' }] : query.orderBy,
+          orderBy: hasId ? [query.orderBy ?? {}, { [orderedBy]: 'asc' }] : query.orderBy,
           skip: Math.min(Math.max(Math.trunc(query.skip ?? 0) || 0, 0), COUNTED),
           // Prisma returns the last rows for a negative number, without a limit.
           take: Math.min(Math.max(Math.trunc(query.take ?? MAX_PAGE) || 0, 0), MAX_PAGE),

@@ -18,7 +18,7 @@ const ENTRIES = [
   'src/api.js',
   'src/limiter.js',
   'src/reports.js',
-  'src/limiter/conformance/conformance.js',
+  'test/conformance/conformance.js',
   'src/database/prisma/generated-client.js',
   'src/database/sqlite-worker.js',
   'src/limiter/stores/sql/sqlite-functions.js',
@@ -32,7 +32,7 @@ const TYPES = [
   'src/api',
   'src/limiter',
   'src/reports',
-  'src/limiter/conformance/conformance',
+  'test/conformance/conformance',
   'admin/index',
 ].map((name) => `${name}.d.ts`)
 const GENERATED = join(DIST, 'src', 'database', 'generated')
@@ -53,7 +53,7 @@ const withoutComments: Plugin = {
 }
 /** Entry points that need little of the package, and load no more than that. */
 const SMALL = ['src/database/sqlite-worker.js', 'scripts/ratelimit.js']
-const PUBLISHED = ['src', 'admin', 'scripts/commands']
+const PUBLISHED = ['src', 'admin', 'test/conformance', 'scripts/commands']
 
 /** Modules may call each other, chunks must not; and a package that is bundled imports names that it does not use. */
 const HARMLESS: ReadonlySet<string> = new Set(['CIRCULAR_DEPENDENCY', 'UNUSED_EXTERNAL_IMPORT'])

@@ -235,7 +235,7 @@ async function bundlePrisma(): Promise<void> {
     join(PRISMA, 'adapter-pg.d.ts'),
     `import type pg from 'pg'
 export * from '@prisma/adapter-pg'
-export declare function usePostgresqlDriver(driver: typeof pg, getTypeParser: typeof pg.types.getTypeParser): void
+export declare function usePostgresqlDriver(driver: { Pool: new (config?: pg.PoolConfig) => pg.Pool }, getTypeParser: typeof pg.types.getTypeParser): void
 `,
   )
   await writeFile(

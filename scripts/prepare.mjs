@@ -15,14 +15,22 @@ if (Number(process.versions.napi) < 10 && !isInstalled) {
   const { peerDependencies } = JSON.parse(readFileSync(join(root, 'package.json'), 'utf8'))
   // As a development dependency: npm installs no optional peer, even if it is named.
   const options = ['--save-dev', '--no-save', '--no-audit', '--no-fund', '--ignore-scripts', '--loglevel=error']
-  npm(root, 'install', ...options, `${NAME}@${peerDependencies[NAME]}`)
-  // package.json allows no script of the driver, since that of the newer one would only look for a compiler.
-  npm(folder, 'run', 'install')
+  const isReady =
+    npm(root, 'install', ...options, `${NAME}@${peerDependencies[NAME]}`) &&
+    // package.json allows no script of the driver, since that of the newer one would only look for a compiler.
+    npm(folder, 'run', 'install')
+  // All but SQLite works without it, and what needs it says so.
+  if (!isReady) {
+    process.stderr.write(
+      'The SQLite driver of Node.js 20 was not installed. Install g++, make and python3, and run "npm ci" again, ' +
+        'or use Node.js 22.14 or later, for which nothing is compiled.\n',
+    )
+  }
 }
 
 function npm(cwd, ...args) {
   const command = process.env.npm_execpath
   if (command === undefined) throw new Error('Run this script by "npm run prepare"')
   const { status } = spawnSync(process.execPath, [command, ...args], { cwd, stdio: 'inherit' })
-  if (status !== 0) process.exit(status ?? 1)
+  return status === 0
 }

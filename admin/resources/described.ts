@@ -1,6 +1,7 @@
 /** Derives the panel's tables of rules and overrides from their fields. */
 import type { PropertyOptions, ResourceOptions } from 'adminjs'
-import type { Description, Field } from '../../src/rules/description.js'
+import type { Field } from '../../src/ground/field.js'
+import type { Description } from '../../src/rules/description.js'
 
 /** Returns the options of a resource that follow from the fields, and the names of its editable and sortable fields. */
 export function describedFields(description: Description) {

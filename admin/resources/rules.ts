@@ -20,7 +20,14 @@ export function rules({ client, provider }: Source): AdminResource {
     fields: withListNames(RULES.fields, sources),
   })
   return {
-    resource: new PanelResource({ name: 'rules', model: 'RateLimitRule', provider, client, sortable }),
+    resource: new PanelResource({
+      name: 'rules',
+      model: 'RateLimitRule',
+      provider,
+      client,
+      sortable,
+      orderedBy: 'name',
+    }),
     options: {
       ...options,
       navigation: { name: null, icon: 'Sliders' },

@@ -1,6 +1,7 @@
-import type { ChannelOutcome } from '../../src/operations/alerts/notify.js'
-import { type AlertChannels, MAX_ALERTED } from '../../src/operations/alerts/send-alerts.js'
-import type { IncidentOutcome } from '../../src/operations/alerts/send-incidents.js'
+import type { ChannelOutcome } from '../../src/operations/alerts/channels/channel.js'
+import { type AlertChannels, channelsOn } from '../../src/operations/alerts/channels/channels.js'
+import type { IncidentOutcome } from '../../src/operations/alerts/incidents.js'
+import { MAX_ALERTED } from '../../src/operations/alerts/offenders.js'
 import { analyticsFor } from '../../src/plugin/analytics.js'
 import type { Analytics } from '../../src/plugin/analytics-interface.js'
 import type { Incident } from '../../src/reports/incidents/incident.js'
@@ -23,15 +24,14 @@ const MAX_LINES = 100
 
 export async function run(options: AlertsOptions, context: CommandContext): Promise<CommandResult> {
   const settings = commandSettings(options, context)
-  const { days, dryRun, incidents, threshold = settings.alerts.threshold } = options
+  const { days, dryRun, incidents, threshold = settings.alerts.alertThreshold } = options
   const range = parseRange({ since: options.since, until: options.until }, settings.clock.now())
   if (range !== undefined && !dryRun) {
     throw new UsageError('--since and --until go with --dry-run: alerts that are sent are about the present')
   }
   if (threshold === undefined && !incidents) return disabled()
   return withExistingDatabase(settings, context, ({ database }) => {
-    const { emails, webhook } = settings.alerts
-    const isConfigured = emails.length > 0 || webhook !== undefined
+    const isConfigured = channelsOn(settings.alerts).length > 0
     const failures: string[] = []
     const log = { error: (_details: object, message: string) => failures.push(message) }
     const analytics = analyticsFor(database, settings.clock, { settings: settings.alerts, log })

@@ -1,6 +1,6 @@
 import { errorMessage, InvalidSettingError } from '../../src/ground/errors.js'
 import type { Explanation } from '../../src/http/explain/explain.js'
-import type { ExplainedLimit } from '../../src/http/explain/explained-limit.js'
+import { type ExplainedLimit, withoutStanding } from '../../src/http/explain/explained-limit.js'
 import { variableFor } from '../../src/plugin/settings/environment.js'
 import { explanationSentence } from '../../src/staff/dashboard/explain-page.js'
 import { formatCount, lowerFirst, rateWords, visible } from '../../src/staff/dashboard/format.js'
@@ -27,12 +27,14 @@ export async function run(options: ExplainCommandOptions, context: CommandContex
   const { path, ip, user } = options
   const method = options.method.toUpperCase()
   const settings = withRules(serverSettings, context)
-  const explanation = await withLimiter(settings, ({ smartRateLimit }) =>
+  const isElsewhere = settings.middleware.backend === 'memory'
+  const answer = await withLimiter(settings, context, ({ smartRateLimit }) =>
     smartRateLimit.explain({ method, path, ip, user }).catch((error: unknown) => {
       throw error instanceof InvalidSettingError ? new UsageError(errorMessage(error)) : error
     }),
   )
-  const notes = [OF_THE_APP, ...(settings.middleware.backend === 'memory' ? [OF_A_PROCESS] : [])]
+  const explanation = isElsewhere ? { ...answer, limits: answer.limits.map(withoutNumbers) } : answer
+  const notes = [OF_THE_APP, ...(isElsewhere ? [OF_A_PROCESS] : [])]
   return {
     json: { ...explanation, notes: settings.useDynamicRules ? notes : [WITHOUT_RULES, ...notes] },
     lines: [
@@ -47,6 +49,11 @@ export async function run(options: ExplainCommandOptions, context: CommandContex
       ...notes.map((note) => `  ${note}`),
     ],
   }
+}
+
+/** Leaves out what is used in the memory of this process. */
+function withoutNumbers({ policy, rate, unit, applies, why, group }: ExplainedLimit): ExplainedLimit {
+  return withoutStanding(policy, rate, unit, applies, why, group)
 }
 
 function limitLines({ limits }: Explanation): string[] {

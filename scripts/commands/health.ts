@@ -1,11 +1,11 @@
 import { RedisStore } from '../../src/limiter/stores/redis/redis-store.js'
 import { DatabaseStore } from '../../src/limiter/stores/sql/database-store.js'
+import { channelProbes } from '../../src/operations/alerts/channels/channels.js'
 import { HEALTH_CHECKS, type Probes, probeHealth } from '../../src/operations/health/health.js'
 import {
   databaseProbe,
   lastEventProbe,
   lastUsageProbe,
-  mailProbe,
   redisProbe,
   ruleTableProbe,
   scheduleProbe,
@@ -20,7 +20,7 @@ export async function run(options: DatabaseOptions, context: CommandContext): Pr
   const settings = commandSettings(options, context)
   const redis = settings.redis === undefined ? undefined : new RedisStore({ redis: settings.redis })
   try {
-    return await withDatabase(settings, async (opened) => {
+    return await withDatabase(settings, context, async (opened) => {
       const found = await probeHealth(probesFor(settings, opened, redis))
       const checks = HEALTH_CHECKS.map((name) => ({ name, ...found.checks[name] }))
       const failing = checks.filter(({ status }) => status === 'failing')
@@ -60,7 +60,7 @@ function probesFor(
     ...(missing === undefined ? toDatabase : { database: () => fail(`there is no database at ${missing}`) }),
     ...(missingLog === undefined ? toLog : hasOther && { log: () => fail(`there is no database at ${missingLog}`) }),
     ...(redis === undefined ? {} : { redis: redisProbe(redis, clock) }),
-    ...(alerts.emails.length === 0 ? {} : { mail: mailProbe(alerts) }),
+    ...Object.fromEntries(channelProbes(alerts)),
   }
 }
 

@@ -17,7 +17,7 @@ interface Migrated {
 }
 
 export async function run(options: MigrateOptions, context: CommandContext): Promise<CommandResult> {
-  return withDatabase(commandSettings(options, context), async ({ database }) => {
+  return withDatabase(commandSettings(options, context), context, async ({ database }) => {
     const migrated: Migrated[] = []
     for (const each of allDatabases(database)) {
       const applied = await each.migrate()

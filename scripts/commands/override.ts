@@ -94,6 +94,7 @@ export async function list(options: OverrideListOptions, context: CommandContext
   const settings = commandSettings(options, context)
   return withDatabaseToRead(
     settings,
+    context,
     async ({ database }) => {
       const nowMs = settings.clock.now()
       const unexpired = `WHERE expires_at IS NULL OR expires_at > ${database.dialect.fromMs('$1')}`

@@ -3,7 +3,7 @@ import { createRulePreview, findLogGaps } from '../../src/plugin/wiring.js'
 import type { PreviewHour, PreviewKey, RulePreview } from '../../src/reports/preview/report.js'
 import { readSomeEntries } from '../../src/rules/read-entries.js'
 import { RULES, type RuleCandidate } from '../../src/rules/rule.js'
-import { formatBar, formatCount, formatRate } from '../../src/staff/dashboard/format.js'
+import { formatBar, formatCount } from '../../src/staff/dashboard/format.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
 import { commandSettings, type DatabaseOptions, withDatabaseToRead } from './support/open-database.js'
 import { createProgress } from './support/progress.js'
@@ -30,7 +30,7 @@ export async function run(options: PreviewOptions, context: CommandContext): Pro
   if (file === undefined && name === undefined) throw new UsageError('no rule given: give --file or --name')
   const settings = commandSettings(options, context)
   const fromFile = file === undefined ? undefined : await readRule(file, context)
-  return withDatabaseToRead(settings, async (opened) => {
+  return withDatabaseToRead(settings, context, async (opened) => {
     async function stored(): Promise<RuleCandidate> {
       const [row] = await readSomeEntries(opened.database, RULES, 'WHERE name = $1', [name ?? ''])
       if (row === undefined)
@@ -73,10 +73,9 @@ export function previewLines(preview: RulePreview): string[] {
   ]
 }
 
-function comparison({ matched, refused_then, newly_refused, newly_allowed, uncovered }: RulePreview): string[] {
+function comparison({ matched, refused_then, newly_refused, newly_allowed }: RulePreview): string[] {
   if (matched === 0) return []
   return [
-    ...(uncovered.count === 0 ? [] : [`${formatRate(uncovered.share)} of them could not be replayed.`]),
     `Actually refused: ${formatCount(refused_then)}. Refused only by this rule: ${formatCount(newly_refused)}; allowed only by this rule: ${formatCount(newly_allowed)}.`,
   ]
 }

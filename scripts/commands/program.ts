@@ -2,6 +2,7 @@ import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import type { CommandUnknownOpts } from '@commander-js/extra-typings'
 import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
+import { ALERT_SETTINGS, CHANNELS } from '../../src/operations/alerts/channels/channels.js'
 import { variableFor } from '../../src/plugin/settings/environment.js'
 import type { CommandContext, CommandResult } from './support/command.js'
 import { Command, Help, Option } from './support/commander.js'
@@ -13,7 +14,12 @@ const MAX_INTEGER = 2_147_483_647
 /** A hundred years: dates stay within the range of the databases. */
 const MAX_DAYS = 36_500
 
-const MAIL_SETTINGS = ['alertEmails', 'defaultFromEmail', 'smtpUrl'] as const
+/** Returns the names of the settings of a table. */
+function namesOf<Table extends object>(table: Table): Extract<keyof Table, string>[] {
+  const names: Extract<keyof Table, string>[] = []
+  for (const name in table) names.push(name)
+  return names
+}
 
 /** Runs a command with its arguments and options, prints its result, and keeps the exit status. */
 export type Perform = <Arguments extends unknown[]>(
@@ -47,24 +53,13 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
   defineOnDatabase(program, 'alerts', {
     summary: 'Report the keys of the log with the most refused requests',
     about: [
-      'Finds the keys of the log that were refused at least --threshold times within the last --days days, and reports them by email and by webhook, as far as these are set. A client has a key for each rule that refused it. Run it from a scheduler. Without a threshold it does nothing.',
+      'Finds the keys of the log that were refused at least --threshold times within the last --days days, and reports them through each channel that is set. A client has a key for each rule that refused it. Run it from a scheduler. Without a threshold it does nothing.',
       `Every run reports them all again, unless ${variableFor('alertCooldown')} says for how long a key is not reported twice (or until it was refused twice as often).`,
       'With --incidents it reports the incidents of the last day instead, each once, as servers with `schedule.alerts` do by themselves.',
-      'If one channel fails, the other one still sends. The failing channel is named on stderr, and the exit status is 1.',
+      'If one channel fails, the others still send. The failing channel is named on stderr, and the exit status is 1.',
     ],
     example: 'ratelimit alerts --threshold 100 --days 1 --dry-run',
-    settings: [
-      'alertThreshold',
-      ...MAIL_SETTINGS,
-      'alertWebhook',
-      'alertWebhookSecret',
-      'alertWebhookFormat',
-      'alertRoutingKey',
-      'alertCooldown',
-      'alertResolved',
-      'publicUrl',
-      'blockPrivateNetworks',
-    ],
+    settings: namesOf(ALERT_SETTINGS),
   })
     .option(
       '--threshold <int>',
@@ -105,7 +100,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     example: 'ratelimit counters reset user:1007',
     settings: ['enabled', 'useDynamicRules', 'middleware', 'redis', 'namespace', 'ipv6Subnet', 'privacy', 'hashSecret'],
   })
-    .argument('<client>', 'an address, with or without ip: before it, or user:<id>')
+    .argument('<client>', 'an address, with or without ip: before it, user:<id>, or another client as the log has it')
     .action((client, options, command) =>
       perform(
         command,
@@ -172,7 +167,7 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
       'The exit status is 1 where something fails. Every check takes five seconds at most.',
     ],
     example: 'ratelimit health',
-    settings: ['redis', ...MAIL_SETTINGS],
+    settings: ['redis', ...CHANNELS.flatMap((channel) => ('probe' in channel ? namesOf(channel.settings) : []))],
   }).action((options, command) => perform(command, import('./health.js'), options))
 
   defineOnDatabase(program, 'migrate', {

@@ -18,6 +18,7 @@ export async function exportFile(options: DatabaseOptions, context: CommandConte
   const settings = commandSettings(options, context)
   return withDatabaseToRead(
     settings,
+    context,
     async ({ database }) => {
       const document = await exportRules(database, settings.clock)
       return { json: document, lines: JSON.stringify(document, null, 2).split('\n') }

@@ -27,7 +27,7 @@ export async function run(options: TailOptions, context: CommandContext): Promis
     printLine(json ? JSON.stringify(eventJson(event)) : eventLine(event), context.stdout)
   const settings = commandSettings(options, context)
   const isShown = createEventTest({ search: parseClient(client, settings), policy, path, refused })
-  await withDatabaseToRead(settings, async ({ database: { log: database } }) => {
+  await withDatabaseToRead(settings, context, async ({ database: { log: database } }) => {
     const newestId = await readNewestId(database)
     const until = { id: newestId, timestampMs: latestStartMs(settings.clock.now()) }
     for (const event of await readLatestEvents(database, until, lines, isShown)) print(event)

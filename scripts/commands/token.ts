@@ -47,6 +47,7 @@ export async function list(options: DatabaseOptions, context: CommandContext): P
   const settings = commandSettings(options, context)
   return withDatabaseToRead(
     settings,
+    context,
     async ({ database }) => {
       const nowMs = settings.clock.now()
       const tokens = await listTokens(database)

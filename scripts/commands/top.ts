@@ -29,7 +29,7 @@ export async function run(options: TopOptions, context: CommandContext): Promise
   const settings = commandSettings(options, context)
   const range = parseRange({ since: options.since, until: options.until }, settings.clock.now())
   const window = range ?? { days: parseLength('--within', within) / DAY_MS }
-  return withDatabaseToRead(settings, async ({ database }) => {
+  return withDatabaseToRead(settings, context, async ({ database }) => {
     const runReport = createReportRunner(database, settings.clock)
     const read = async () => {
       const clients = await runReport(topClients({ ...window, by, limit }))

@@ -20,7 +20,7 @@ export async function run(options: UsageCommandOptions, context: CommandContext)
   const { stdout } = context
   const settings = commandSettings(options, context)
   const range = readMonth(options.month) ?? parseRange(options, settings.clock.now())
-  return withDatabaseToRead(settings, async ({ database }) => {
+  return withDatabaseToRead(settings, context, async ({ database }) => {
     const reports = new UsageReports(database, settings.clock, settings.privacy)
     const report = { unit, client, by, ...range }
     try {

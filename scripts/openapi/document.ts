@@ -1,4 +1,3 @@
-import { createHash } from 'node:crypto'
 import Fastify from 'fastify'
 import { apiPlugin, checkPlugin } from '../../src/api.js'
 import { rateLimitPlugin } from '../../src/index.js'
@@ -16,10 +15,4 @@ export async function openApiDocument(of: keyof typeof MOUNTS): Promise<object> 
   const answer = await app.inject(`${prefix}/openapi.json`)
   await app.close()
   return answer.json()
-}
-
-/** Returns a hash of what a client is generated from. */
-export function documentHash(document: object): string {
-  const { paths, components }: { paths?: unknown; components?: unknown } = document
-  return createHash('sha256').update(JSON.stringify({ paths, components })).digest('hex')
 }

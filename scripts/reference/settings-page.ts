@@ -5,7 +5,7 @@ import type { AnySetting } from '../../src/ground/setting.js'
 import { systemClock } from '../../src/ground/time/clock.js'
 import { CLIENT_LIMIT } from '../../src/limiter/core/client-limit.js'
 import { CONSOLE, LIMITER_SETTINGS } from '../../src/limiter/core/limiter-settings.js'
-import { ALERT_SETTINGS } from '../../src/operations/alerts/alert-settings.js'
+import { ALERT_SETTINGS } from '../../src/operations/alerts/channels/channels.js'
 import { findVariable } from '../../src/plugin/settings/environment.js'
 import { TARGETS } from '../../src/plugin/settings/metrics.js'
 import { MIDDLEWARE } from '../../src/plugin/settings/middleware.js'
@@ -87,7 +87,7 @@ const SECTIONS: readonly Section[] = [
     about: 'Options of `rateLimitPlugin`; the command `ratelimit alerts` reads the variables.',
     settings: ALERT_SETTINGS,
     hasVariables: true,
-    docs: readDocstrings('src/operations/alerts/alert-settings.ts', 'AlertSettingOptions'),
+    docs: readDocstrings('src/operations/alerts/channels/channels.ts', 'AlertSettingOptions'),
   },
   {
     title: '`schedule`',

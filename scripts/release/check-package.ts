@@ -10,7 +10,7 @@ import { join } from 'node:path'
 import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 
 /** The most that the package may have, unpacked, without the packages that it bundles. */
-const MAX_OWN_BYTES = 2_800_000
+const MAX_OWN_BYTES = 2_900_000
 /** Prisma, with its query compilers for two databases (0.7 MB) and the types of its client (0.6 MB). */
 const MAX_BUNDLED_BYTES = 1_800_000
 const BUNDLED = /^dist\/src\/(?:database\/)?generated\//

@@ -1,5 +1,7 @@
 import { isIP } from 'node:net'
+import { shortened } from '../ground/shortened.js'
 import { CooperativeYield, type Steps } from '../ground/time/cooperative-yield.js'
+import { visible } from '../ground/visible.js'
 import { type ParsedNetwork, parseNetwork } from './network.js'
 
 /** The most bytes of a list as a text, and the most entries. */
@@ -81,7 +83,7 @@ export function listOf(entries: readonly ParsedNetwork[]): Promise<AddressList> 
 
 /**
  * Parses a list, one entry a line: `#` begins a comment, blank lines count for nothing. It works in slices, so that a
- * million lines hold up no request.
+ * million lines hold up no request. A list with comments alone is empty; one without them is a download that failed.
  *
  * @throws Error that names the first line that cannot be read, or the bound that the list exceeds
  */
@@ -103,6 +105,8 @@ export async function parseAddressLines(bytes: Uint8Array): Promise<AddressList>
     start = end + 1
     if (line % STRIDE === 0 && slices.over()) await slices.pause()
   }
+  if (builder.size === 0 && !text.includes(COMMENT))
+    throw new Error('has no line: a list without entries has a comment, such as "# none"')
   return builder.finish(slices)
 }
 
@@ -135,8 +139,9 @@ function readLine(text: Buffer, start: number, end: number, line: number): strin
   return (comment === -1 ? entry : entry.slice(0, comment)).trim()
 }
 
+/** @param entry the bytes of a line, which whoever publishes the list has written */
 function unreadable(line: number, entry: string): Error {
-  const quoted = JSON.stringify(entry.length > QUOTED ? `${entry.slice(0, QUOTED)}…` : entry)
+  const quoted = visible(JSON.stringify(shortened(Buffer.from(entry, 'latin1').toString(), QUOTED)))
   return new Error(`has ${quoted} in line ${line}: write an address or a network such as 10.0.0.0/8 in each line`)
 }
 

@@ -94,6 +94,25 @@ export function truncated(counted: string): string {
   return `${firstAddress({ family, address, bits: kept })}/${kept}`
 }
 
+/**
+ * Creates the function that returns a client or a key, as an operator spells it, with its addresses as limits count them:
+ * IPv6 by its network.
+ *
+ * @param spell returns what stands there instead of a counted address; the address itself unless given
+ */
+export function createAddressSpelling(
+  ipv6Subnet: number,
+  spell = (counted: string) => counted,
+): (text: string) => string {
+  const mapPart = (part: string) => {
+    const [, rule = '', kind = '', text = ''] = PART.exec(part) ?? []
+    const counted = countedAddress(text, ipv6Subnet)
+    return counted === undefined ? part : `${rule}${kind}${spell(counted)}`
+  }
+  // An address has no bar and no backslash: splitting at every bar finds it.
+  return rememberClients((text) => text.split('|').map(mapPart).join('|'))
+}
+
 export function createAddressPrivacy({ addresses, secret, ipv6Subnet }: AddressPrivacyOptions): AddressPrivacy {
   const derived = createHmac('sha256', secret).update(PURPOSE).digest()
 
@@ -103,22 +122,12 @@ export function createAddressPrivacy({ addresses, secret, ipv6Subnet }: AddressP
 
   const loggedFor = addresses === 'pseudonym' ? pseudonymFor : truncated
 
-  function mapper(spell: (counted: string) => string): (text: string) => string {
-    const mapPart = (part: string) => {
-      const [, rule = '', kind = '', text = ''] = PART.exec(part) ?? []
-      const counted = countedAddress(text, ipv6Subnet)
-      return counted === undefined ? part : `${rule}${kind}${spell(counted)}`
-    }
-    // An address has no bar and no backslash: splitting at every bar finds it.
-    return rememberClients((text) => text.split('|').map(mapPart).join('|'))
-  }
-
   return {
     addresses,
     pseudonymFor,
     loggedFor,
-    toLogged: mapper(loggedFor),
-    toCounted: mapper(pseudonymFor),
+    toLogged: createAddressSpelling(ipv6Subnet, loggedFor),
+    toCounted: createAddressSpelling(ipv6Subnet, pseudonymFor),
     isShortened: (text) => addresses === 'truncated' && text.split('|').some((part) => isNetwork(PART.exec(part)?.[3])),
   }
 }

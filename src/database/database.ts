@@ -129,10 +129,11 @@ export class Database {
    * Brings the tables to the current schema and returns the names of the migrations that it applied.
    *
    * @throws InvalidSettingError when the file of an embedded database cannot be used
+   * @throws MissingTableError when another checkout has made the tables
    */
   async migrate(): Promise<string[]> {
     try {
-      return await applyMigrations(this.dialect, this.#connection)
+      return await applyMigrations(this.dialect, this.#connection, this.#changedMigrations)
     } catch (error) {
       const remedy = unusableFileRemedy(error)
       if (remedy === undefined) throw error
@@ -146,11 +147,11 @@ export class Database {
   /**
    * Reads from the ledger whether all migrations of this version were applied.
    *
-   * @throws MissingTableError naming the missing ones
+   * @throws MissingTableError naming the missing ones, or those that another checkout has made other tables with
    */
   async requireMigrations(): Promise<void> {
     await this.explained(async () => {
-      const missing = await missingMigrations(this.dialect, this.query)
+      const missing = await missingMigrations(this.dialect, this.query, this.#changedMigrations)
       if (missing.length === 0) return
       throw new MissingTableError(`${redactUrl(this.url)} lacks ${missing.join(', ')}: ${this.#migrationRemedy()}`)
     })
@@ -226,10 +227,26 @@ export class Database {
   }
 
   #explain(error: unknown): unknown {
+    if (this.dialect.mixesStatements(error)) {
+      // The statement is not named: the log has one line for a cause.
+      return new InvalidSettingError(
+        `Setting "${this.#setting}" leads through a pooler that gives each transaction another connection (transaction pooling), and does not keep prepared statements apart: use session pooling, or PgBouncer 1.21 or later with max_prepared_statements above 0`,
+      )
+    }
     if (!isPrismaMissingTable(error) && !this.dialect.isMissingTable(error)) return error
     return new MissingTableError(`A table is missing in ${redactUrl(this.url)}: ${this.#migrationRemedy()}`, {
       cause: error,
     })
+  }
+
+  readonly #changedMigrations = (names: readonly string[]): Error => {
+    const remake =
+      this.dialect.provider === 'sqlite'
+        ? 'move the file away'
+        : `drop its tables (schema ${this.schema}), _prisma_migrations too`
+    return new MissingTableError(
+      `${redactUrl(this.url)} was migrated by another checkout of this package, whose tables differ (${names.join(', ')} has another checksum): with that checkout save the rules ("ratelimit rules export"), ${remake}, and ${this.#migrationRemedy()}`,
+    )
   }
 
   #migrationRemedy(): string {

@@ -180,6 +180,8 @@ export interface Dialect {
   /** The statement that creates Prisma's migration ledger where there is none. */
   readonly createLedger: string
   isMissingTable(error: unknown): boolean
+  /** Returns whether prepared statements of others are found on a connection, or own ones are not, as behind a pooler. */
+  mixesStatements(error: unknown): boolean
   /** Returns whether the database answered that it never takes these rows: trying them again would change nothing. */
   refusesRows(error: unknown): boolean
 }

@@ -13,6 +13,8 @@ const SETTLE_TIMEOUT_MS = 20
 const LOCK_NOT_AVAILABLE = '55P03'
 /** The codes of an undefined table, and of an undefined schema. */
 const MISSING_TABLE_CODES: ReadonlySet<string | undefined> = new Set(['42P01', '3F000'])
+/** The codes of a prepared statement that does not exist, and of one that exists already. */
+const MIXED_STATEMENTS_CODES: ReadonlySet<string | undefined> = new Set(['26000', '42P05'])
 /** The classes of errors that are about the rows: data, constraints, views, triggers of the host, sizes. */
 const REFUSED_ROWS = /^(?:22|23|44|54|P0)...$/
 
@@ -92,6 +94,7 @@ export function postgresqlDialect(schema: string): Dialect {
     applied_steps_count     INTEGER NOT NULL DEFAULT 0
 )`,
     isMissingTable: (error) => MISSING_TABLE_CODES.has(errorCode(error)),
+    mixesStatements: (error) => MIXED_STATEMENTS_CODES.has(errorCode(error)),
     refusesRows: (error) => REFUSED_ROWS.test(errorCode(error) ?? ''),
   }
 }

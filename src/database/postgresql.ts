@@ -1,6 +1,8 @@
+import { createHash } from 'node:crypto'
 import type pg from 'pg'
 import { type Query, runWork, type SqlConnection, type SqlValue } from './dialect.js'
 import { cancelStatement, isGivenUp } from './postgresql-cancel.js'
+import { patientPool } from './postgresql-pool.js'
 import { keepsSnapshots, loadDriver, sessionOptions } from './postgresql-session.js'
 import { countsAndMoments } from './postgresql-types.js'
 
@@ -23,8 +25,8 @@ const PLAN_QUICKLY = 'SET LOCAL jit = off; SET LOCAL parallel_setup_cost = 50000
 const BEGIN_CURRENT = 'BEGIN ISOLATION LEVEL READ COMMITTED'
 
 export function createPostgresqlConnection(url: string, schema: string): SqlConnection {
-  const { escapeIdentifier, escapeLiteral, Pool, types } = loadDriver()
-  const pool = new Pool({
+  const { escapeIdentifier, escapeLiteral, types } = loadDriver()
+  const pool = new (patientPool())({
     ...sessionOptions(url, 'fastify-smart-ratelimit'),
     max: POOL_SIZE,
     keepAlive: true,
@@ -36,29 +38,45 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
   pool.on('error', () => undefined)
   // A connection that breaks in use fails its query; without a listener it would also end the process.
   pool.on('connect', (client) => client.on('error', () => undefined))
-  // Statements are named by their number, so that the server plans each once per connection.
+  // Statements have names, so that the server plans each once per connection; by their text, since behind a pooler another
+  // process may have used the connection.
   const names = new Map<string, string>()
 
   function prepared(sql: string, parameters: readonly SqlValue[], timeoutMs = STATEMENT_TIMEOUT_MS) {
     let name = names.get(sql)
     if (name === undefined) {
-      name = `fsr${names.size}`
+      name = `fsr_${createHash('sha256').update(sql).digest('hex').slice(0, 32)}`
       names.set(sql, name)
     }
     return { name, text: sql, values: [...parameters], query_timeout: timeoutMs }
   }
 
+  /** Queries that a report asks for together run on the connection that is free first. */
+  function createReader(free: pg.PoolClient[]): Query {
+    const waiting: ((reader: pg.PoolClient) => void)[] = []
+    return async <Row>(sql: string, parameters: readonly SqlValue[] = []) => {
+      const reader = free.pop() ?? (await new Promise<pg.PoolClient>((resolve) => waiting.push(resolve)))
+      try {
+        return resultRows<Row>(await reader.query(prepared(sql, parameters, REPORT_TIMEOUT_MS)))
+      } finally {
+        const resume = waiting.shift()
+        if (resume === undefined) free.push(reader)
+        else resume(reader)
+      }
+    }
+  }
+
   return {
     async query<Row>(sql: string, parameters: readonly SqlValue[] = []) {
-      return resultRows<Row>(await runSingle(pool, prepared(sql, parameters)))
+      return resultRows<Row>(await runSingle(pool.connect(), prepared(sql, parameters)))
     },
 
     async execute(sql, parameters = []) {
-      return (await runSingle(pool, prepared(sql, parameters))).rowCount ?? 0
+      return (await runSingle(pool.connect(), prepared(sql, parameters))).rowCount ?? 0
     },
 
     transaction(statements) {
-      return inTransaction(pool, BEGIN_CURRENT, async (client) => {
+      return inTransaction(pool.connect(), BEGIN_CURRENT, async (client) => {
         let changed = 0
         for (const { sql, parameters, mustChange, plannedOnce } of statements) {
           const statement = prepared(sql, parameters, REPORT_TIMEOUT_MS)
@@ -80,29 +98,20 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     },
 
     snapshot(read) {
-      return inTransaction(pool, `${BEGIN_READING}; ${PLAN_QUICKLY}`, async (client) => {
+      return inTransaction(pool.connect(), `${BEGIN_READING}; ${PLAN_QUICKLY}`, async (client) => {
         const [exported] = await createQuery(client)<{ id: string }>('SELECT pg_export_snapshot() AS id')
+        const other = await pool.connectAnother()
+        // Where there are few connections, a report that waited for another one would keep its own from the counters.
+        if (other === undefined) return read(createReader([client]))
         const join = `SET TRANSACTION SNAPSHOT ${escapeLiteral(exported?.id ?? '')}`
-        return inTransaction(pool, `${BEGIN_READING}; ${join}; ${PLAN_QUICKLY}`, (other) => {
-          // Queries that a report asks for together run two at a time, each on the connection that is free first.
-          const free = [client, other]
-          const waiting: ((reader: pg.PoolClient) => void)[] = []
-          return read(async <Row>(sql: string, parameters: readonly SqlValue[] = []) => {
-            const reader = free.pop() ?? (await new Promise<pg.PoolClient>((resolve) => waiting.push(resolve)))
-            try {
-              return resultRows<Row>(await reader.query(prepared(sql, parameters, REPORT_TIMEOUT_MS)))
-            } finally {
-              const resume = waiting.shift()
-              if (resume === undefined) free.push(reader)
-              else resume(reader)
-            }
-          })
+        return inTransaction(other, `${BEGIN_READING}; ${join}; ${PLAN_QUICKLY}`, () => {
+          return read(createReader([client, other]))
         })
       })
     },
 
     locked(tables, work) {
-      return inTransaction(pool, BEGIN_CURRENT, async (client) => {
+      return inTransaction(pool.connect(), BEGIN_CURRENT, async (client) => {
         const query = createQuery(client, REPORT_TIMEOUT_MS)
         await query(`SET LOCAL lock_timeout = ${LOCK_TIMEOUT_MS}`)
         await query(`LOCK TABLE ${tables.join(', ')} IN SHARE ROW EXCLUSIVE MODE`)
@@ -111,7 +120,7 @@ export function createPostgresqlConnection(url: string, schema: string): SqlConn
     },
 
     exclusively(migrate) {
-      return inTransaction(pool, BEGIN_CURRENT, async (client) => {
+      return inTransaction(pool.connect(), BEGIN_CURRENT, async (client) => {
         await client.query('SET LOCAL statement_timeout = 0')
         await client.query(`SELECT pg_advisory_xact_lock(${MIGRATION_LOCK})`)
         // An "IF NOT EXISTS" would need the right to create schemas even where the schema exists.
@@ -138,9 +147,11 @@ function createQuery(client: pg.ClientBase, timeoutMs = 0): Query {
   }
 }
 
+type Connected = pg.PoolClient | Promise<pg.PoolClient>
+
 /** Runs `work` with a connection, which is closed when `work` fails. */
-async function withConnection<T>(pool: pg.Pool, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
-  const client = await pool.connect()
+async function withConnection<T>(connected: Connected, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
+  const client = await connected
   try {
     const result = await work(client)
     client.release()
@@ -153,8 +164,8 @@ async function withConnection<T>(pool: pg.Pool, work: (client: pg.PoolClient) =>
 }
 
 /** Runs one statement, in a transaction where without one it would keep to a snapshot, and fail behind other writers. */
-function runSingle(pool: pg.Pool, statement: pg.QueryConfig): Promise<pg.QueryResult> {
-  return withConnection(pool, async (client) => {
+function runSingle(connected: Connected, statement: pg.QueryConfig): Promise<pg.QueryResult> {
+  return withConnection(connected, async (client) => {
     if (!keepsSnapshots(client)) return client.query(statement)
     await client.query(BEGIN_CURRENT)
     const result = await client.query(statement)
@@ -164,8 +175,12 @@ function runSingle(pool: pg.Pool, statement: pg.QueryConfig): Promise<pg.QueryRe
 }
 
 /** Runs `work` in a transaction. A failure closes the connection, which rolls back without waiting if it hangs. */
-function inTransaction<T>(pool: pg.Pool, begin: string, work: (client: pg.PoolClient) => Promise<T>): Promise<T> {
-  return withConnection(pool, async (client) => {
+function inTransaction<T>(
+  connected: Connected,
+  begin: string,
+  work: (client: pg.PoolClient) => Promise<T>,
+): Promise<T> {
+  return withConnection(connected, async (client) => {
     const query = createQuery(client, STATEMENT_TIMEOUT_MS)
     await query(`${begin}; ${OWN_TIMEOUTS}`)
     const result = await work(client)

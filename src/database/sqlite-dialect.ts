@@ -64,5 +64,6 @@ export const sqliteDialect: Dialect = {
     "applied_steps_count"   INTEGER UNSIGNED NOT NULL DEFAULT 0
 )`,
   isMissingTable: (error) => error instanceof Error && /no such table/.test(error.message),
+  mixesStatements: () => false,
   refusesRows: (error) => /^SQLITE_(?:CONSTRAINT|MISMATCH|TOOBIG)/.test(sqliteErrorCode(error) ?? ''),
 }

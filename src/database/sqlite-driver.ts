@@ -38,7 +38,7 @@ function hasNodeApi10(): boolean {
 /**
  * Opens a file. The first call loads the driver, so that an app without SQLite loads none.
  *
- * @throws InvalidSettingError on Node 20, and 22 before 22.14, when the driver for them is not installed
+ * @throws InvalidSettingError on Node 20, and 22 before 22.14, when the driver for them is not installed, or was not built
  */
 export function openSqliteFile(path: string, options?: BetterSqlite3.Options): SqliteDatabase {
   driver ??= loadDriver()
@@ -48,14 +48,23 @@ export function openSqliteFile(path: string, options?: BetterSqlite3.Options): S
 function loadDriver(): Driver {
   if (hasNodeApi10()) return loadModule('better-sqlite3') as Driver
   try {
-    return loadModule(OLD_DRIVER) as Driver
+    const loaded = loadModule(OLD_DRIVER) as Driver
+    // It looks for its binary only now.
+    new loaded(':memory:').close()
+    return loaded
   } catch (error) {
-    if (errorCode(error) !== 'MODULE_NOT_FOUND') throw error
+    const missing = isNotInstalled(error)
+      ? `an older driver: run "npm install ${OLD_DRIVER_PACKAGE}"`
+      : `a binary of ${OLD_DRIVER}, which could not be loaded: install g++, make and python3, and the packages again with its install script`
     throw new InvalidSettingError(
-      `SQLite on Node.js ${process.versions.node} needs an older driver: run "npm install ${OLD_DRIVER_PACKAGE}", or use Node.js 22.14 or later`,
+      `SQLite on Node.js ${process.versions.node} needs ${missing}, or use Node.js 22.14 or later`,
       { cause: error },
     )
   }
+}
+
+function isNotInstalled(error: unknown): boolean {
+  return errorCode(error) === 'MODULE_NOT_FOUND'
 }
 
 /** Returns the package that SQLite needs on this version of Node and that is not installed, as npm installs it. */
@@ -64,7 +73,7 @@ export function missingDriver(): string | undefined {
     driver ??= loadDriver()
     return undefined
   } catch (error) {
-    if (error instanceof InvalidSettingError) return OLD_DRIVER_PACKAGE
+    if (error instanceof InvalidSettingError && isNotInstalled(error.cause)) return OLD_DRIVER_PACKAGE
     throw error
   }
 }

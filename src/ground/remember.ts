@@ -1,3 +1,5 @@
+import { detached } from './storable.js'
+
 /**
  * Returns a function that computes the value of each text of an operator's once. Beyond `capacity` texts it forgets all
  * of them. Texts of clients are for `ClientMemory`.
@@ -89,8 +91,9 @@ export function rememberClients<Value>(
     const existing = values.get(text)
     // A remembered value takes one lookup, unless it is undefined.
     if (existing !== undefined || values.has(text)) return existing as Value
-    const value = compute(text)
-    return memory.keep(text, value, bytesOf?.(value))
+    const kept = detached(text)
+    const value = compute(kept)
+    return memory.keep(kept, value, bytesOf?.(value))
   }
 }
 

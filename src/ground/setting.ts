@@ -3,6 +3,7 @@ import { inspect, types } from 'node:util'
 import { VALIDATORS } from '../generated/validators.js'
 import { errorMessage, InvalidSettingError } from './errors.js'
 import { shortened } from './shortened.js'
+import { doesNotExist } from './unknown-option.js'
 
 /** The description of a setting. */
 export interface Setting<Given = unknown> {
@@ -13,6 +14,8 @@ export interface Setting<Given = unknown> {
   readonly default?: Given
   /** Converts the text of an environment variable into a value. A text that it cannot convert stays as it is. */
   readonly read?: (text: string) => unknown
+  /** Whether a function of the request may answer the value. It is not parsed. */
+  readonly takesFunctions?: true
   /** `true` for a value that no message shows, such as a URL with a password or a token. */
   readonly isSecret?: true
   /**
@@ -23,6 +26,8 @@ export interface Setting<Given = unknown> {
    */
   parse?(value: Given, called: string): unknown
 }
+
+type HostFunction = (...given: never) => unknown
 
 /** A description for every option. */
 export type SettingTable<Options> = {
@@ -35,6 +40,7 @@ export type Resolved<Options, Table> = {
     | (Table[Name] extends { parse(value: never, called: string): infer Parsed }
         ? Parsed
         : Exclude<Options[Name], undefined>)
+    | (Table[Name] extends { readonly takesFunctions: true } ? Extract<Options[Name], HostFunction> : never)
     | (Table[Name] extends { readonly default: unknown } ? never : Extract<Options[Name], undefined>)
 }
 
@@ -100,6 +106,7 @@ type AnyTable = Readonly<Record<string, AnySetting>>
  *
  * @param called returns a setting's name where it was given
  * @param counterparts what to give instead of settings that other packages have
+ * @param isIgnored returns whether an unknown setting is for others
  * @throws InvalidSettingError for the first setting that is unknown, or that it does not accept
  */
 export function validateSettings(
@@ -107,6 +114,7 @@ export function validateSettings(
   options: object,
   called: (name: string) => string,
   counterparts?: ReadonlyMap<string, string>,
+  isIgnored: (name: string) => boolean = () => false,
 ): void {
   // A promise has no entries, and would be taken for no settings at all.
   if (types.isPromise(options))
@@ -114,8 +122,11 @@ export function validateSettings(
   for (const [name, value] of Object.entries(options)) {
     const setting = Object.hasOwn(table, name) ? table[name] : undefined
     if (setting === undefined) {
-      const remedy = counterparts?.get(name) ?? `one of ${Object.keys(table).join(', ')}`
-      throw new InvalidSettingError(`Setting "${called(name)}" does not exist: give ${remedy}`)
+      if (isIgnored(name)) continue
+      const counterpart = counterparts?.get(name)
+      const problem =
+        counterpart === undefined ? doesNotExist(name, Object.keys(table)) : `does not exist: give ${counterpart}`
+      throw new InvalidSettingError(`Setting "${called(name)}" ${problem}`)
     }
     if (value !== undefined && (types.isPromise(value) || !setting.accepts(value))) {
       const shownValue = setting.isSecret ? 'not as it has to be' : shown(value)
@@ -155,9 +166,9 @@ export function parseSettings<Options extends object, Table extends AnyTable>(
 ): Resolved<Options, Table> {
   const resolved = Object.entries(table).map(([name, setting]) => {
     const value: unknown = Reflect.get(options, name) ?? setting.default
-    const isParsed = value !== undefined && setting.parse !== undefined
+    const isParsed = value !== undefined && !(setting.takesFunctions && typeof value === 'function')
     // `accepts` has proved the value's type.
-    return [name, isParsed ? setting.parse?.(value as never, called(name)) : value]
+    return [name, isParsed && setting.parse ? setting.parse(value as never, called(name)) : value]
   })
   // The value of a setting is the result of its own `parse`; the compiler cannot follow a loop over the table.
   return Object.fromEntries(resolved) as Resolved<Options, Table>

@@ -30,6 +30,16 @@ export function storable(text: string, maxLength: number): string {
 }
 
 /**
+ * Returns a text as a copy of its own, for what waits in memory: a part of a longer text, such as a cookie of a header or
+ * the path of a URL, would keep all of that.
+ */
+export function detached(text: string): string {
+  // The slice is one of a new text, whose beginning nothing else has. What a host hands in may be no text, which is
+  // refused later.
+  return typeof text === 'string' ? ` ${text}`.slice(1) : text
+}
+
+/**
  * Returns a text of at most `maxLength` characters that identifies one of any length: the text itself where a column
  * can hold it, else its beginning, a mark, and a hash of all of it. A text that resembles such a form is hashed too, so
  * that two different texts never have the same form.

@@ -71,17 +71,12 @@ function decideWith(
   ofAddress: Decision,
 ): Decision {
   if (!ofAddress.allowed && !ofAddress.unavailable) standing.refusedUntilMs = checked.nowMs + ofAddress.resetMs
+  const { limit, client, nowMs } = checked
+  checked.ceiling = { limit: ceiling.limit, client: standing.client, decision: ofAddress, nowMs }
   if (decision !== undefined) {
-    if (ofAddress.allowed) return decision
-    if (checked.limit.block && !decision.allowed) {
-      const { nowMs } = checked
-      if (refusalMs(decision) >= refusalMs(ofAddress)) {
-        checked.outlasted = { limit: ceiling.limit, client: standing.client, decision: ofAddress, nowMs }
-        return decision
-      }
-      checked.overruled = { limit: checked.limit, client: checked.client, decision, nowMs }
-      checked.outlasted = checked.overruled
-    }
+    const isLonger = limit.block && !decision.allowed && refusalMs(decision) >= refusalMs(ofAddress)
+    if (ofAddress.allowed || isLonger) return decision
+    checked.overruled = { limit, client, decision, nowMs }
   }
   checked.limit = ceiling.limit
   checked.client = standing.client

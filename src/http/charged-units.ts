@@ -58,7 +58,7 @@ interface RequestUse {
 const CHARGEABLE_MS = HOUR_MS
 
 export class ChargedUnits {
-  readonly #limiter: Pick<Limiter, 'charge' | 'giveBack' | 'decidedUnasked'>
+  readonly #limiter: Pick<Limiter, 'charge' | 'giveBack' | 'madeByFallback'>
   readonly #now: () => number
   readonly #usage: Pick<UsageLog, 'record'> | undefined
   readonly #rules: () => Pick<RuleGroups, 'rules' | 'groups'>
@@ -71,7 +71,7 @@ export class ChargedUnits {
    * @param rules returns those in force
    */
   constructor(
-    limiter: Pick<Limiter, 'charge' | 'giveBack' | 'decidedUnasked'>,
+    limiter: Pick<Limiter, 'charge' | 'giveBack' | 'madeByFallback'>,
     now: () => number,
     usage: Pick<UsageLog, 'record'> | undefined,
     rules: () => Pick<RuleGroups, 'rules' | 'groups'>,
@@ -148,7 +148,7 @@ export class ChargedUnits {
       this.#usage?.record({ client, unit, policy, amount, atMs: nowMs, previousMs })
     }
     const charges = met.flatMap((each) => {
-      this.#releaseUnasked(each)
+      this.#releaseUnstored(each)
       const excess = addCharge(each, amount)
       const policy = this.#policyNow(each.limit)
       return policy === undefined ? [] : { ...each, check: { ...each.check, policy, cost: excess } }
@@ -177,14 +177,17 @@ export class ChargedUnits {
     await Promise.all(this.#underWay)
   }
 
-  /** Gives back what was reserved while the store was away: the fallback has that, and the store is owed the whole charge. */
-  #releaseUnasked(met: MetLimit): void {
-    const unasked = met.reservations.filter(({ decision }) => this.#limiter.decidedUnasked(decision))
-    if (unasked.length === 0) return
-    met.reservations = met.reservations.filter((each) => !unasked.includes(each))
-    for (const { reserved } of unasked) met.taken -= reserved
+  /**
+   * Gives back what the fallback has reserved in place of the store, and the store itself, if it says so later: it is charged
+   * for all that the request uses.
+   */
+  #releaseUnstored(met: MetLimit): void {
+    const unstored = met.reservations.filter(({ decision }) => this.#limiter.madeByFallback(decision))
+    if (unstored.length === 0) return
+    met.reservations = met.reservations.filter((each) => !unstored.includes(each))
+    for (const { reserved } of unstored) met.taken -= reserved
     this.#limiter.giveBack(
-      unasked.map(({ check, reserved, decision, nowMs }) =>
+      unstored.map(({ check, reserved, decision, nowMs }) =>
         toSettlement({ ...check, cost: reserved }, decision, nowMs),
       ),
       this.#now(),

@@ -1,12 +1,14 @@
 /** The record of a request, which the steps of its way fill from top to bottom, and the limit that decides about it. */
 import type { FastifyRequest } from 'fastify'
 import type { Client } from '../clients/client.js'
+import type { ClientKind } from '../clients/client-kind.js'
 import { type ConditionSources, NO_SOURCES } from '../clients/condition-sources.js'
 import type { LimitClient } from '../clients/limit-client.js'
 import { SECOND_MS } from '../ground/time/clock.js'
 import { REQUESTS } from '../ground/unit.js'
 import { type Check, type Decision, isRate, type Policy } from '../limiter/algorithm.js'
-import type { CountedStatuses } from '../rules/counted-statuses.js'
+import { type Terms, toTerms } from '../limiter/limit/terms.js'
+import { hasLessLeft } from '../limiter/windows.js'
 import type { ActiveOverride, OverrideSet } from '../rules/overrides/override-set.js'
 import { type RefusalAnswer, USUAL_ANSWER } from '../rules/refusal-answer.js'
 import type { RuleSet } from '../rules/rule-set.js'
@@ -26,19 +28,8 @@ export function toAddressClient({ address }: Countable): LimitClient {
   return address.client
 }
 
-/** The limit of one request. */
-export interface Limit {
-  readonly policy: Policy
-  /** Whether over-limit requests are refused; otherwise they are only counted. */
-  readonly block: boolean
-  /** The statuses of the responses that count; null where every request counts. */
-  readonly counts: CountedStatuses | null
-  /** What the limit counts. */
-  readonly unit: string
-  /** How much of another unit than requests a request takes in advance. */
-  readonly reserve: number
-  /** The percentages of a window at which a client's use is told of; null where there are none. */
-  readonly noticeAt: readonly number[] | null
+/** The limit of one request. Its cost is the factor of a request's own, and 0 where the request takes the reserve instead. */
+export interface Limit extends Terms {
   /** Whether what a request uses is known when it is answered: its response counts, or it is charged. */
   readonly usesLater: boolean
   /** Whether requests may be decided from a share. */
@@ -47,8 +38,6 @@ export interface Limit {
   readonly takesPermits: boolean
   /** Whether the cost depends on the end of a request: on the response, or on when the request ends. */
   readonly awaitsEnd: boolean
-  /** The factor of a request's own cost: 1 unless a rule has another, and 0 where the request takes the reserve instead. */
-  readonly cost: number
   /** The answer to a refused request. */
   readonly refusal: RefusalAnswer
   /** Bans the clients that it keeps refusing; null where it bans none. */
@@ -64,9 +53,13 @@ export interface Limit {
   readonly windowNames: readonly string[]
   /** Whether every request is refused, without a counter. */
   readonly isDenial: boolean
+  /** The answer of what has no counter: `DENIED` or `UNLIMITED`. Null where the store is asked. */
+  readonly answer: Decision | null
   /** Whether a rule denies the client, since it refused it too often. */
   readonly isBan: boolean
   readonly toClient: ToClient
+  /** By what requests are counted; null where a function of the host says so, and for what counts by address alone. */
+  readonly kind: ClientKind | null
 }
 
 /** A limit of a request, and the answer to its check. */
@@ -80,8 +73,10 @@ export interface AppliedLimit {
   isTaken: boolean
 }
 
+/** The decision of one limit about a request. */
+export type DecidedLimit = Pick<CheckedRequest, 'limit' | 'client' | 'decision' | 'nowMs'>
 /** The refusal of a request by one limit. */
-export type Refusal = Pick<CheckedRequest, 'limit' | 'client' | 'decision' | 'nowMs'>
+export type Refusal = DecidedLimit
 
 /** The bans of a limit's clients. */
 export interface LimitBan {
@@ -93,45 +88,58 @@ export interface LimitBan {
   noteRefusal(refusal: Refusal): void
 }
 
-/** Creates a limit from a policy and its name. */
+/** The decision of a denial, which has no counter. */
+export const DENIED: Decision = { allowed: false, count: 1, limit: 0, remaining: 0, resetMs: 0, retryAfterMs: null }
+/** The decision where a function answers that there is no limit: whatever else decides has less left. */
+export const UNLIMITED: Decision = {
+  allowed: true,
+  count: 0,
+  limit: 0,
+  remaining: Number.MAX_SAFE_INTEGER,
+  resetMs: 0,
+  retryAfterMs: 0,
+}
+/** Stands for the decision of a limit that was not asked. */
+export const NOT_ASKED: Decision = { allowed: true, count: 0, limit: 0, remaining: 0, resetMs: 0, retryAfterMs: 0 }
+
+/** Creates a limit from its name and its terms. */
 export function createLimit(
   policyName: string,
-  limit: Pick<Limit, 'policy' | 'block' | 'ruleName' | 'toClient'>,
+  terms: Terms,
   {
+    toClient,
+    ruleName = '',
     isDenial = false,
     isBan = false,
-    counts = null,
-    cost = 1,
-    unit = REQUESTS,
-    reserve = 0,
-    noticeAt = null,
+    answer = isDenial ? DENIED : null,
     refusal = USUAL_ANSWER,
     ban = null,
-  }: Partial<
-    Pick<Limit, 'isDenial' | 'isBan' | 'counts' | 'cost' | 'unit' | 'reserve' | 'noticeAt' | 'refusal' | 'ban'>
-  > = {},
+    kind = null,
+  }: Pick<Limit, 'toClient'> &
+    Partial<Pick<Limit, 'ruleName' | 'isDenial' | 'isBan' | 'answer' | 'refusal' | 'ban' | 'kind'>>,
 ): Limit {
-  const takesPermits = !isRate(limit.policy)
+  const { policy, block, counts, cost, unit, noticeAt } = terms
+  const takesPermits = !isRate(policy)
   return {
-    ...limit,
+    ...terms,
+    ruleName,
+    toClient,
     isDenial,
     isBan,
-    counts,
-    unit,
-    reserve,
-    noticeAt,
+    answer,
     usesLater: counts !== null || unit !== REQUESTS,
     // A share of a lease counts before it is used.
-    mayLease: limit.block && unit === REQUESTS && noticeAt === null,
+    mayLease: block && unit === REQUESTS && noticeAt === null,
     takesPermits,
     awaitsEnd: takesPermits || counts !== null,
     cost: unit === REQUESTS ? cost : 0,
     refusal,
     ban,
+    kind,
     policyName,
     quotedName: quotedName(policyName),
-    policyField: policyField(policyName, limit.policy, unit),
-    windowNames: windowNames(policyName, limit.policy.windows).map(quotedName),
+    policyField: policyField(policyName, policy, unit),
+    windowNames: windowNames(policyName, policy.windows).map(quotedName),
   }
 }
 
@@ -140,7 +148,7 @@ export const NOTHING: Policy = { algorithm: 'fixed_window', limit: 0, periodMs: 
 
 /** Creates a limit that refuses every request. */
 export function createDenial(policyName: string, toClient: ToClient = toAddressClient, isBan = false): Limit {
-  return createLimit(policyName, { policy: NOTHING, block: true, ruleName: '', toClient }, { isDenial: true, isBan })
+  return createLimit(policyName, toTerms(NOTHING, {}), { toClient, isDenial: true, isBan })
 }
 
 /** The limit of addresses on the deny list. */
@@ -178,10 +186,6 @@ export const NOTHING_IN_FORCE: InForce = {
   sources: NO_SOURCES,
 }
 
-/** The decision of a denial, which has no counter. */
-export const DENIED: Decision = { allowed: false, count: 1, limit: 0, remaining: 0, resetMs: 0, retryAfterMs: null }
-/** Stands for the decision of a limit that was not asked. */
-export const NOT_ASKED: Decision = { allowed: true, count: 0, limit: 0, remaining: 0, resetMs: 0, retryAfterMs: 0 }
 const NOBODY: Client = { parts: [], text: '' }
 const NO_CLIENT: LimitClient = { counted: NOBODY, logged: NOBODY, clear: NOBODY, key: '', counter: '' }
 
@@ -217,10 +221,10 @@ export class CheckedRequest {
   check = NO_CHECK
   /** All limits, where there are several: the first is that of the group without a name. */
   applied: readonly AppliedLimit[] | undefined = undefined
-  /** The refusal of the deciding limit, where the ceiling refuses for longer. */
-  overruled: Refusal | undefined = undefined
-  /** The shorter one of two refusals, by the deciding limit and by the ceiling. */
-  outlasted: Refusal | undefined = undefined
+  /** The answer of the ceiling; undefined where there is none, and for denials. */
+  ceiling: DecidedLimit | undefined = undefined
+  /** The answer of the other limit, where that was asked and the ceiling decides. */
+  overruled: DecidedLimit | undefined = undefined
   #described: RequestDecision | undefined = undefined
 
   /** @param path as the router sees it */
@@ -235,14 +239,30 @@ export class CheckedRequest {
 
   /** The decision as hosts get it, once it is final: made when it is first read, since few requests need it. */
   get described(): RequestDecision {
-    this.#described ??= toRequestDecision(this, this.applied ?? [this], NOT_ASKED)
+    this.#described ??= toRequestDecision(this.told, this.applied ?? [this.overruled ?? this], NOT_ASKED)
     return this.#described
+  }
+
+  /** The limit that the answer tells of: the one that decides, or a ceiling of which a smaller share is left. */
+  get told(): DecidedLimit {
+    const { ceiling, decision } = this
+    const isNearer = ceiling?.decision.allowed && decision.allowed && hasLessLeft(ceiling.decision, decision)
+    return isNearer ? ceiling : this
+  }
+
+  /** All limits that were checked: the ceiling stands last. */
+  get met(): readonly (DecidedLimit | AppliedLimit)[] {
+    const { applied, ceiling, overruled } = this
+    if (ceiling === undefined) return applied ?? [this]
+    if (applied !== undefined) return [...applied, ceiling]
+    if (overruled !== undefined) return [overruled, ceiling]
+    return this.limit === ceiling.limit ? [ceiling] : [this, ceiling]
   }
 
   /** The limits that refuse the request, but for the ceiling where that refuses for longer. */
   get refusals(): readonly Refusal[] {
-    const { applied, nowMs } = this
-    if (applied === undefined) return [this.overruled ?? this]
+    const { applied, overruled, nowMs } = this
+    if (applied === undefined) return [overruled !== undefined && refuses(overruled) ? overruled : this]
     return applied.flatMap((each) => (refuses(each) ? { ...each, nowMs } : []))
   }
 

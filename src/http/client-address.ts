@@ -230,6 +230,7 @@ export function createRequestAddresses(
   let warnsOfForwarding = true
   let warnsOfTrustProxy = true
   let warnsOfUnknown = true
+  let warnsOfSocket = true
   let warnsOfUnread = true
   const unreadFrom = memoize(createUnread)
 
@@ -255,6 +256,15 @@ export function createRequestAddresses(
     if (!warnsOfUnknown) return
     warnsOfUnknown = false
     log.warn('Rate limits count requests without any address together, as ip:unknown')
+  }
+
+  // Networks never have the peer of a Unix socket, which has no address.
+  function warnOfSocket(): void {
+    warnsOfSocket = false
+    warnsOfUnknown = false
+    log.warn(
+      "Rate limits count all clients behind a Unix socket together, as ip:unknown: its peer has no address, which no address or network of Fastify's trustProxy can be. Where only your proxy can open the socket, set trustProxy to a function that trusts such a peer: (address) => address === undefined",
+    )
   }
 
   function warnOfUnread({ loggedPeer }: ClientAddress, text: unknown): void {
@@ -291,8 +301,10 @@ export function createRequestAddresses(
       }
       const address = (typeof ip === 'string' ? resolve(ip) : undefined) ?? unreadClient(ip, peer)
       if (address.relay !== null) return address
-      if (address.plain === null) warnOfUnknown()
-      else if (ip === peer && warnsOfForwarding) {
+      if (address.plain === null) {
+        if (warnsOfSocket && ip === undefined && request.headers['x-forwarded-for'] !== undefined) warnOfSocket()
+        warnOfUnknown()
+      } else if (ip === peer && warnsOfForwarding) {
         const { headers } = request
         // A trusted peer that calls through itself forwards its own address: Fastify read the header.
         const isRead = request.ips !== undefined && request.ips.length > 1

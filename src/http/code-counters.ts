@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyRequest, RouteOptions } from 'fastify'
-import { clientsForKey, createClient, splitKey } from '../clients/client.js'
-import type { ClientKind } from '../clients/client-kind.js'
+import { clientsForKey, createClient, parseClient, splitKey } from '../clients/client.js'
+import { type ClientKind, partName, partsFor } from '../clients/client-kind.js'
 import {
   CEILING_LIMIT,
   DEFAULT_LIMIT,
@@ -14,9 +14,10 @@ import {
   sharedLimitName,
 } from '../clients/counter.js'
 import { parseOverrideClient } from '../clients/override-client.js'
+import { groupBy } from '../ground/group-by.js'
 import { periodsText, type Rate } from '../limiter/rate.js'
 import type { OverrideSet } from '../rules/overrides/override-set.js'
-import type { Rule } from '../rules/rule.js'
+import { allRules, type RuleGroups } from '../rules/rule-groups.js'
 
 /** The most periods: more exist only where a rate function keeps returning new ones. */
 const MAX_PERIODS = 1_000
@@ -26,6 +27,8 @@ export interface Route {
   readonly url: string
   readonly config?: object | undefined
 }
+
+type RulesAndOverrides = Pick<RuleGroups, 'rules' | 'groups'> & { readonly overrides: OverrideSet }
 
 /** The constraints of a route as its name has them, in its config: a request tells of no other part of them. */
 const CONSTRAINTS = Symbol('fastify-smart-ratelimit: constraints')
@@ -80,17 +83,29 @@ export class CodeCounters {
     this.#sharedLimits.add(name)
   }
 
-  /** Returns all counters of a client, by its key in the log; also the counter with that name. */
-  countersFor(key: string, rules: readonly Rule[], overrides: OverrideSet): string[] {
+  /**
+   * Returns all counters of a client, by its key in the log, or as the log has the client; those of one rule by a key that
+   * names it. Also the counter with that name.
+   */
+  countersFor(key: string, inForce: RulesAndOverrides): string[] {
     const named = createClient({ name: 'key', value: key })
     const { rule } = splitKey(key)
+    const rules = allRules(inForce)
     if (rule === undefined) {
-      const clients = [named, ...this.#kinds.flatMap((kind) => clientsForKey(key, kind))]
-      return [key, ...formatCounters([...this.#limits(), ...overrideLimits(overrides, key)], clients)]
+      const spelled = parseClient(key) ?? []
+      const clients = [named, ...this.#kinds.flatMap((kind) => clientsForKey(key, kind))].concat(spelled)
+      const limits = [...this.#limits(), ...overrideLimits(inForce.overrides, key)]
+      // There may be thousands of rules, of few kinds.
+      const byKind = groupBy(rules, (each) => partsFor(each.client).map(partName).join('+'))
+      const ofRules = [...byKind.values()].flatMap((alike) => {
+        const counted = alike.slice(0, 1).flatMap((each) => clientsForKey(key, each.client))
+        return formatCounters(ruleLimits(alike), counted.concat(spelled))
+      })
+      return [key, ...formatCounters(limits, clients), ...ofRules]
     }
     const kinds = rules.flatMap(({ name, client }) => (name === rule ? client : []))
     const clients = [...ALWAYS, ...kinds].flatMap((kind) => clientsForKey(key, kind))
-    const ofRule = formatCounters([ruleLimitName(rule), refusalsLimitName(rule)], clients)
+    const ofRule = formatCounters(ruleLimits([{ name: rule }]), clients)
     // A function of the host may answer what looks like it.
     return [key, ...ofRule, ...formatCounters(this.#limits(), [named])]
   }
@@ -134,6 +149,11 @@ function constraintsText(constraints: RouteOptions['constraints']): string {
     .sort(([one], [other]) => (one < other ? -1 : 1))
     .map(([name, value]) => ` ${name}=${value instanceof RegExp ? value : JSON.stringify(value)}`)
     .join('')
+}
+
+/** Returns the limits of what rules count, and of their refusals. */
+function ruleLimits(rules: readonly { readonly name: string }[]): string[] {
+  return rules.flatMap(({ name }) => [ruleLimitName(name), refusalsLimitName(name)])
 }
 
 /** Returns the limits of overrides with a rate for a client, by its key in the log. */

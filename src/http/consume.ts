@@ -147,8 +147,12 @@ export function createConsume(dependencies: ConsumeDependencies) {
   }
 }
 
-/** Matches a target with `..`: what another server makes of `/static/../login` may be no path that is skipped. */
-const CLIMBS = /(?:[/\\]|%2f|%5c)(?:\.|%2e){2}(?:[/\\?#;]|%2f|%5c|$)/i
+/**
+ * Matches a target whose path has `..`, or what another server may make that of: control characters, which some leave
+ * out, and escapes of those, of dots, overlong ones included, and of the percent sign. `/static/../login` may be no path
+ * that is skipped. A server that knows no fragment takes what follows `#` for path.
+ */
+const CLIMBS = /^[^?]*(?:(?:[/\\]|%2f|%5c)\.\.(?:[/\\;%?# ]|$)|\p{Cc}|%(?:[01][\da-f]|2[5e]|7f|c[01]|e0%[89]|f0%8|u))/iu
 
 /** Returns a hook for requests whose response is none of this app's. */
 function withoutResponse({ hook, isSkipped, log, inForce = hook.inForce }: ConsumeDependencies): HookDependencies {

@@ -3,14 +3,7 @@ import type { LimitClient } from '../clients/limit-client.js'
 import type { Check, Decision } from '../limiter/algorithm.js'
 import type { ActiveOverride } from '../rules/overrides/override-set.js'
 import { checkUnderCeiling } from './ceiling.js'
-import {
-  type CheckedRequest,
-  DENIED,
-  DENIED_LIMIT,
-  type InForce,
-  type Limit,
-  TOO_LONG_LIMIT,
-} from './checked-request.js'
+import { type CheckedRequest, DENIED_LIMIT, type InForce, type Limit, TOO_LONG_LIMIT } from './checked-request.js'
 import type { ClientAddress } from './client-address.js'
 import { costUnder } from './cost.js'
 import { type Decided, inTimeLeft, type LateDependencies, later, underCeiling } from './late-answers.js'
@@ -123,8 +116,8 @@ function findClient(dependencies: DecideDependencies, checked: CheckedRequest, l
 function check(dependencies: DecideDependencies, checked: CheckedRequest, client: LimitClient): Decided {
   const { limit, cost, nowMs, waitedMs } = checked
   checked.client = client
-  // Denials count against nothing. What is too long is no denial of the client, and counts against its ceiling.
-  if (limit.isDenial && (limit !== TOO_LONG_LIMIT || dependencies.ceiling === undefined)) return checked
+  if (limit.answer !== null && !countsForCeiling(dependencies, limit))
+    return conclude(dependencies, checked, limit.answer)
   checked.check = {
     key: client.counter,
     policy: limit.policy,
@@ -138,6 +131,11 @@ function check(dependencies: DecideDependencies, checked: CheckedRequest, client
   if (decision instanceof Promise) return awaitDecision(dependencies, checked, decision)
   checked.decision = decision
   return checked
+}
+
+/** Denials count against nothing. What is too long is no denial of the client, and counts against its ceiling. */
+function countsForCeiling({ ceiling }: DecideDependencies, limit: Limit): boolean {
+  return ceiling !== undefined && (!limit.isDenial || limit === TOO_LONG_LIMIT)
 }
 
 /** Finds the clients of several limits. */
@@ -193,12 +191,13 @@ function conclude(dependencies: DecideDependencies, checked: CheckedRequest, dec
 
 function decideLocally(dependencies: DecideDependencies, checked: CheckedRequest): Decision | undefined {
   if (checked.applied !== undefined) return refuseByMemory(dependencies, checked)
+  if (checked.limit.answer !== null) return checked.limit.answer
   return checked.limit.awaitsEnd ? undefined : dependencies.ceiling?.decideLocally(checked.check, checked.nowMs)
 }
 
 function checkLimit(dependencies: DecideDependencies, checked: CheckedRequest): Decision | Promise<Decision> {
   const { limit, check, nowMs, waitedMs } = checked
-  if (limit.isDenial) return DENIED
+  if (limit.answer !== null) return limit.answer
   if (limit.takesPermits) return dependencies.takePermits(checked, check)
   if (limit.awaitsEnd) return dependencies.checkAhead(check, nowMs, waitedMs)
   return limit.mayLease ? dependencies.checkLeased(check, nowMs, waitedMs) : dependencies.check(check, nowMs, waitedMs)

@@ -2,18 +2,11 @@ import type { FastifyReply } from 'fastify'
 import { SECOND_MS } from '../ground/time/clock.js'
 import { retryAfterSeconds, type Window, type WindowState } from '../limiter/algorithm.js'
 import { windowEndMs, windowStartMs } from '../limiter/period.js'
-import { type AppliedLimit, type CheckedRequest, type Limit, NOT_ASKED } from './checked-request.js'
+import { type AppliedLimit, type CheckedRequest, type Limit, NOT_ASKED, UNLIMITED } from './checked-request.js'
+import type { HeaderVariant } from './header-variant.js'
 import { unitParameter } from './policy-names.js'
 
-export const HEADER_VARIANTS = ['legacy', 'draft', 'both', 'none'] as const
-
-/**
- * `legacy` are the `X-RateLimit-*` headers, `draft` the fields `RateLimit-Policy` and `RateLimit` of
- * draft-ietf-httpapi-ratelimit-headers-11, `both` all of them, with the parameters of draft 7 in `RateLimit`.
- */
-export type HeaderVariant = (typeof HEADER_VARIANTS)[number]
-
-type DecidedLimit = Pick<AppliedLimit, 'limit' | 'decision'>
+type MetLimit = Pick<AppliedLimit, 'limit' | 'decision'>
 
 type SetHeaders = (reply: FastifyReply, checked: CheckedRequest) => void
 
@@ -33,7 +26,7 @@ export function createHeaders(variant: HeaderVariant): SetHeaders | undefined {
 }
 
 /** Sets `X-RateLimit-Limit`, `-Remaining` and `-Reset` (whole seconds, rounded up). */
-function setLegacyHeaders(reply: FastifyReply, { decision }: CheckedRequest): void {
+function setLegacyHeaders(reply: FastifyReply, { told: { decision } }: CheckedRequest): void {
   reply.header('x-ratelimit-limit', decision.limit)
   reply.header('x-ratelimit-remaining', decision.remaining)
   reply.header('x-ratelimit-reset', Math.ceil(decision.resetMs / SECOND_MS))
@@ -45,26 +38,23 @@ function setDraftFields(
   checked: CheckedRequest,
   comments: (checked: CheckedRequest) => string = noComments,
 ): void {
-  const { applied, limit, decision, nowMs } = checked
+  const { limit, decision, nowMs } = checked
   if (limit.isDenial || decision.unavailable) {
     // A limit that let the request through may have set them.
     reply.removeHeader('ratelimit-policy').removeHeader('ratelimit')
     return
   }
-  const listed = applied === undefined ? undefined : listedLimits(checked, applied)
-  const policies = listed?.map((each) => limitPolicies(each.limit, nowMs)).join(', ') ?? limitPolicies(limit, nowMs)
-  const states = listed?.filter(isKnown).map(limitField).join(', ') ?? limitField(checked)
-  reply.header('ratelimit-policy', policies)
-  reply.header('ratelimit', `${states}${comments(checked)}`)
+  const met = checked.met.filter(isLimited)
+  reply.header('ratelimit-policy', met.map((each) => limitPolicies(each.limit, nowMs)).join(', '))
+  reply.header('ratelimit', `${met.filter(isKnown).map(limitField).join(', ')}${comments(checked)}`)
 }
 
-/** Returns all limits, and the ceiling where it decides. */
-function listedLimits(checked: CheckedRequest, applied: readonly AppliedLimit[]): readonly DecidedLimit[] {
-  return applied.some(({ limit }) => limit === checked.limit) ? applied : [checked, ...applied]
+function isLimited({ decision }: MetLimit): boolean {
+  return decision !== UNLIMITED
 }
 
 /** Returns whether the state of a limit is known: no store may have been asked, or none has answered. */
-function isKnown({ decision }: DecidedLimit): boolean {
+function isKnown({ decision }: MetLimit): boolean {
   return decision !== NOT_ASKED && !decision.unavailable
 }
 
@@ -76,7 +66,7 @@ function noComments(): string {
   return ''
 }
 
-function limitField({ decision, limit }: DecidedLimit): string {
+function limitField({ decision, limit }: MetLimit): string {
   // The end of a request in progress is not known.
   if (limit.takesPermits) return `${limit.quotedName};r=${decision.remaining}`
   if (decision.windows === undefined) return stateField(limit.quotedName, decision)
@@ -85,17 +75,17 @@ function limitField({ decision, limit }: DecidedLimit): string {
     .join(', ')
 }
 
-/** Returns what is left, and when all of it is back; of what refuses, when there is enough again, unless there never is. */
-function stateField(name: string, { remaining, resetMs, retryAfterMs }: WindowState): string {
-  const seconds = retryAfterMs === 0 ? resetSeconds(resetMs) : retryAfterSeconds({ retryAfterMs })
-  return seconds === null ? `${name};r=${remaining}` : `${name};r=${remaining};t=${seconds}`
+/** Returns what is left, and when more is, where some is used; of what refuses, when enough is, unless it never is. */
+function stateField(name: string, { limit, remaining, resetMs, moreMs = resetMs, retryAfterMs }: WindowState): string {
+  const seconds = retryAfterMs === 0 ? resetSeconds(moreMs) : retryAfterSeconds({ retryAfterMs })
+  return remaining === limit || seconds === null ? `${name};r=${remaining}` : `${name};r=${remaining};t=${seconds}`
 }
 
 /**
  * Returns parameters for parsers of draft 7, which search a `RateLimit` field for `limit=`, `remaining=` and `reset=`
  * and then ignore the legacy headers. The draft treats parameters with a vendor's prefix as comments.
  */
-function commentsFor({ decision }: CheckedRequest): string {
+function commentsFor({ told: { decision } }: CheckedRequest): string {
   return `;fsr-limit=${decision.limit};fsr-remaining=${decision.remaining};fsr-reset=${resetSeconds(decision.resetMs)}`
 }
 

@@ -1,7 +1,7 @@
 /** Tells the app and operators that clients have used shares of their windows. */
 import type { FastifyBaseLogger } from 'fastify'
 import { errorMessage } from '../ground/errors.js'
-import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
+import { detached, MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import { SECOND_MS } from '../ground/time/clock.js'
 import type { Check, Decision } from '../limiter/algorithm.js'
 import { type Notice, type NoticedLimit, type ReachedShare, reachedShares, toNotice } from '../limiter/notice.js'
@@ -82,7 +82,7 @@ export class Notices {
     for (const reached of reachedShares(check, decision, noticeAt, nowMs)) {
       if (!this.#isNew(reached, check, nowMs)) continue
       const named = {
-        client: storable(client.logged.text, MAX_KEY_LENGTH),
+        client: detached(storable(client.logged.text, MAX_KEY_LENGTH)),
         policyName: storable(policyName, MAX_KEY_LENGTH),
         unit,
       }

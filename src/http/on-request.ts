@@ -1,6 +1,6 @@
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
 import { isByAddress } from '../clients/client.js'
-import { CheckedRequest, NOTHING_IN_FORCE } from './checked-request.js'
+import { CheckedRequest, NOTHING_IN_FORCE, UNLIMITED } from './checked-request.js'
 import { type DecideDependencies, decide } from './decide.js'
 import { type RequestFunction, tolerate } from './host-function.js'
 import type { RequestDecision } from './request-decision.js'
@@ -148,11 +148,11 @@ function finish(
     try {
       // A stricter limit that has checked the request too keeps its decision there, and its headers.
       const kept = request[DECISION]
-      if (!kept || kept.decision.remaining >= decision.remaining || isRefused) {
+      if (!kept || kept.told.decision.remaining >= checked.told.decision.remaining || isRefused) {
         request[DECISION] = checked
         // A request may live for days, and the rules of its moment must not.
         checked.inForce = NOTHING_IN_FORCE
-        dependencies.headers?.(reply, checked)
+        if (checked.told.decision !== UNLIMITED) dependencies.headers?.(reply, checked)
       }
       dependencies.record?.(checked, reply)
       if (limit.noticeAt !== null || checked.applied) dependencies.noteUse(checked)

@@ -1,11 +1,11 @@
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { ClientKind } from '../clients/client-kind.js'
 import { defaultLimitName, overrideLimitName } from '../clients/counter.js'
 import { deriveOnce, inLimit, underRule } from '../clients/limit-client.js'
 import { remember } from '../ground/remember.js'
-import { REQUESTS } from '../ground/unit.js'
 import type { Algorithm } from '../limiter/algorithm.js'
-import { parseRate, type Rate, toPolicy, toReservingPolicy } from '../limiter/rate.js'
-import type { CountedStatuses } from '../rules/counted-statuses.js'
+import { type FurtherTerms, policyFor, toTerms } from '../limiter/limit/terms.js'
+import { parseRate, type Rate, toPolicy } from '../limiter/rate.js'
 import type { ActiveOverride } from '../rules/overrides/override-set.js'
 import type { Rule } from '../rules/rule.js'
 import type { CheckedRequest } from './checked-request.js'
@@ -17,10 +17,11 @@ import {
   NOTHING,
   type ToClient,
   toAddressClient,
+  UNLIMITED,
 } from './checked-request.js'
 import type { CodeCounters } from './code-counters.js'
 import { createReserve, type Reserve } from './cost.js'
-import { after, type RequestFunction, tolerate } from './host-function.js'
+import { after, isThenable, type RequestFunction, tolerate } from './host-function.js'
 import { createKindClient, type KeyOptions } from './kind-client.js'
 import { PathPrefixes, type RouterOptions } from './request-path.js'
 
@@ -29,49 +30,51 @@ export function denialForRule({ client }: Rule, options: KeyOptions): Limit {
   return createDenial('override', createKindClient(client, options), true)
 }
 
-export type RateFunction = RequestFunction<string | null | undefined>
+/** Returns the rate of a request; null where the request has no limit. */
+export type RateFunction = RequestFunction<string | null>
 
 export const DEFAULT_RATE = '100/m'
 const REMEMBERED_RATES = 1_000
 
 /** Creates the limit of a rule, whose key begins with the rule's name. */
 export function limitForRule(rule: Rule, options: KeyOptions, ban: LimitBan | null): Limit {
-  const { name, policy, block, client, counts, cost, unit, reserve, noticeAt, refusal } = rule
+  const { name, policy, client, refusal } = rule
   const toClient = createKindClient(client, options, (counted) => underRule(name, counted))
-  const limit = { policy, block, ruleName: name, toClient }
-  return createLimit(name, limit, { counts, cost, unit, reserve, noticeAt, refusal, ban })
+  return createLimit(name, toTerms(policy, rule), { toClient, ruleName: name, refusal, ban, kind: client })
 }
 
 /** Creates the limit of an override. Each of its clients has a counter of its own, separate from all its others. */
 export function limitForOverride({ id, effect, client, bannedAtMs }: ActiveOverride, options: KeyOptions): Limit {
   const limitName = overrideLimitName(id)
-  const kind = client.kind === 'user' ? 'user' : 'ip'
-  const toClient = createKindClient({ kind }, options, (counted) => inLimit(limitName, counted))
-  const policy = typeof effect === 'object' ? effect : NOTHING
-  const limit = { policy, block: true, ruleName: '', toClient }
-  return createLimit('override', limit, { isDenial: effect === 'deny', isBan: bannedAtMs !== null })
+  const kind = { kind: client.kind === 'user' ? 'user' : 'ip' } as const
+  const toClient = createKindClient(kind, options, (counted) => inLimit(limitName, counted))
+  const terms = toTerms(typeof effect === 'object' ? effect : NOTHING, {})
+  return createLimit('override', terms, { toClient, isDenial: effect === 'deny', isBan: bannedAtMs !== null, kind })
 }
 
 /** Creates the limit of what an address may request in all. It refuses also where others only count. */
 export function limitForCeiling(rate: Rate): Limit {
-  const policy = toPolicy('fixed_window', rate)
-  return createLimit('ceiling', { policy, block: true, ruleName: '', toClient: toAddressClient })
+  return createLimit('ceiling', toTerms(toPolicy('fixed_window', rate), {}), { toClient: toAddressClient })
 }
 
-export interface StaticLimitOptions {
+/** What code says of the requests of a limit. A request's own cost is found apart, and only rules have every field. */
+export interface StaticTerms
+  extends Pick<FurtherTerms, 'unit' | 'block'>,
+    Partial<Omit<FurtherTerms, 'cost' | 'reserve' | 'unit' | 'block'>> {
+  readonly algorithm: Algorithm
+  readonly reserve: Reserve
+}
+
+export interface StaticLimitOptions extends StaticTerms {
   readonly rateLimits: Readonly<Record<string, string>>
   readonly defaultRate: string | RateFunction
   /** The names of the settings. */
   readonly settings: { readonly rate: string; readonly reserve: string }
   /** The name of the default rate's policy in answers to clients. */
   readonly policyName: string
-  readonly algorithm: Algorithm
-  readonly block: boolean
-  readonly counts: CountedStatuses | null
-  readonly unit: string
-  readonly reserve: Reserve
-  readonly noticeAt: readonly number[] | null
   readonly toClient: ToClient
+  /** By what `toClient` counts; null where a function of the host says so. */
+  readonly kind: ClientKind | null
   /** Derives the client where a function answers the rate: a counter has the periods of one rate. */
   readonly deriveWithPeriods?: (periods: string) => ToClient
   readonly counters: CodeCounters
@@ -92,14 +95,13 @@ export function createStaticLimits(options: StaticLimitOptions): StaticLimit {
 }
 
 function createRateLimits(options: StaticLimitOptions): StaticLimit {
-  const { defaultRate, policyName, algorithm, block, counts, unit, reserve, noticeAt, toClient, counters } = options
+  const { defaultRate, policyName, kind, toClient, counters, reserve } = options
+  const fixed = { ...options, cost: 1, reserve: typeof reserve === 'number' ? reserve : 0 }
   const setting = options.settings.rate
   const { deriveWithPeriods = (periods) => countedApart(defaultLimitName(periods), toClient) } = options
 
   function toLimit(name: string, rate: Rate, toClient: ToClient): Limit {
-    const policy = unit === REQUESTS ? toPolicy(algorithm, rate) : toReservingPolicy(algorithm, rate)
-    const reserved = typeof reserve === 'number' ? reserve : 0
-    return createLimit(name, { policy, block, ruleName: '', toClient }, { counts, unit, reserve: reserved, noticeAt })
+    return createLimit(name, toTerms(policyFor(rate, fixed.algorithm, fixed.unit), fixed), { toClient, kind })
   }
 
   const prefixes = new PathPrefixes(
@@ -113,17 +115,25 @@ function createRateLimits(options: StaticLimitOptions): StaticLimit {
     const fallback = toLimit(policyName, parseRate(defaultRate), toClient)
     return prefixes.isEmpty ? () => fallback : (checked: CheckedRequest) => prefixes.find(checked.path) ?? fallback
   }
-  const rateFor = tolerate(defaultRate, setting, options.log)
-  const limitForRate = remember(REMEMBERED_RATES, (text) => {
+  const unlimited = createLimit(policyName, toTerms(NOTHING, { block: options.block }), { toClient, answer: UNLIMITED })
+  const limitForText = remember(REMEMBERED_RATES, (text) => {
     const rate = parseRate(text)
     // Answers with different periods would reset one counter each time.
     return toLimit(policyName, rate, deriveWithPeriods(counters.addPeriods(rate)))
   })
-  const limitForAnswer = tolerate(limitForRate, setting, options.log)
-  const limitOrDefault = (limit: Limit | undefined) => limit ?? limitForRate(DEFAULT_RATE)
-  const limitFor = (rate: string | null | undefined) => after(rate ? limitForAnswer(rate) : undefined, limitOrDefault)
+  const limitForRate = (rate: string | null) => (rate === null ? unlimited : limitForText(rate))
+  const limitForAnswer = tolerate(
+    (request: FastifyRequest) => {
+      const rate = defaultRate(request)
+      return isThenable(rate) ? rate.then(limitForRate) : limitForRate(rate)
+    },
+    setting,
+    options.log,
+  )
+  const limitOrDefault = (limit: Limit | undefined) => limit ?? limitForText(DEFAULT_RATE)
   return (checked: CheckedRequest): Limit | Promise<Limit> =>
-    (prefixes.isEmpty ? undefined : prefixes.find(checked.path)) ?? after(rateFor(checked.request), limitFor)
+    (prefixes.isEmpty ? undefined : prefixes.find(checked.path)) ??
+    after(limitForAnswer(checked.request), limitOrDefault)
 }
 
 /**

@@ -4,7 +4,7 @@ import type { FastifyError, FastifyReply, FastifyRequest, HookHandlerDoneFunctio
 import { REQUESTS } from '../ground/unit.js'
 import { retryAfterSeconds } from '../limiter/algorithm.js'
 import type { CheckedRequest } from './checked-request.js'
-import { type Refusal, TOO_LONG_LIMIT } from './checked-request.js'
+import { type Refusal, refuses, TOO_LONG_LIMIT } from './checked-request.js'
 import { forbidStoring } from './discarded-headers.js'
 import { windowNames } from './policy-names.js'
 import type { RequestDecision } from './request-decision.js'
@@ -183,12 +183,13 @@ function problem(error: ReturnType<typeof refusal>, checked: CheckedRequest): ob
 
 /** Returns the names of all windows that refuse, as the draft's fields have them: those of the limit that decides first. */
 function violatedPolicies(checked: CheckedRequest): string[] {
-  const { outlasted, refusals } = checked
-  const refusing = [checked, ...(outlasted === undefined ? [] : [outlasted]), ...refusals]
-  return [...new Set(refusing.flatMap(refusingWindows))]
+  return [...new Set([checked, ...checked.met.filter(refuses)].flatMap(refusingWindows))]
 }
 
-function refusingWindows({ limit: { policy, policyName }, decision: { windows = [] } }: Refusal): string[] {
+function refusingWindows({
+  limit: { policy, policyName },
+  decision: { windows = [] },
+}: Pick<Refusal, 'limit' | 'decision'>): string[] {
   const names = windowNames(policyName, policy.windows)
   const refusing = windows.flatMap(({ retryAfterMs }, index) => (retryAfterMs === 0 ? [] : (names[index] ?? [])))
   return refusing.length === 0 ? [policyName] : refusing

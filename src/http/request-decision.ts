@@ -21,7 +21,7 @@ export interface RequestLimit {
   readonly key: string
 }
 
-export type ShownDecision = Omit<Decision, 'taken'>
+export type ShownDecision = Omit<Decision, 'taken' | 'moreMs'>
 
 /** A limit that a request had to pass, and its decision. */
 export interface LimitDecision extends RequestLimit {
@@ -73,7 +73,7 @@ function toRequestLimit({ limit: { policyName, ruleName }, client: { logged, key
   }
 }
 
-/** Leaves out what was taken of a bucket, which settlements alone need. */
+/** Leaves out what settlements and headers alone need. */
 function toShownDecision(decision: Decision): ShownDecision {
   const { allowed, count, limit, remaining, resetMs, retryAfterMs, unavailable, windows } = decision
   const shown = { allowed, count, limit, remaining, resetMs, retryAfterMs }

@@ -33,6 +33,15 @@ const DUPLICATE_SLASHES = /\/{2,}/g
 /** Matches an escape that the router decodes: any except those of the reserved characters `# $ & + , / : ; = ? @`. */
 const DECODED_ESCAPE = /%(?!2[346BCF]|3[ABDF]|40)/i
 
+const CONTINUED = '%[89ab][0-9a-f]'
+/** Matches each escaped character of UTF-8 (RFC 3629, section 4), and any other percent sign. */
+const CHARACTER_OR_PERCENT = new RegExp(
+  `(%[0-7][0-9a-f]|%(?:c[2-9a-f]|d[0-9a-f])${CONTINUED}` +
+    `|%(?:e0%[ab]|ed%[89]|e[1-9a-cef]%[89ab])[0-9a-f]${CONTINUED}` +
+    `|%(?:f0%[9ab]|f[1-3]%[89ab]|f4%8)[0-9a-f]${CONTINUED}${CONTINUED})|%`,
+  'gi',
+)
+
 /** Matches a percent sign that is literal in a prefix, as in a route: requests spell it `%25`. */
 const BARE_PERCENT = /%(?![0-9a-f]{2})/gi
 
@@ -77,7 +86,8 @@ function takesWholeTarget({ routeOptions: { url = '*' } }: FastifyRequest): bool
  * The router reads any first character as a slash: `*login` reaches `/login`. The function's `isWhole` says that the
  * first character counts, for the route `*`.
  *
- * @returns the function; it returns a target undecoded where the router answers 400 for it
+ * @returns the function; where the router answers 400 for an escape, that escape alone stays: a server behind a proxy may
+ * take it, and has to meet the limit of the path that the other escapes spell
  */
 export function createRoutedPath(router: RouterOptions) {
   const { caseSensitive, ignoreDuplicateSlashes } = router
@@ -106,14 +116,16 @@ function decodedBehindEscape(path: string): string {
 
 /**
  * Decodes a path. `decodeURI` keeps reserved characters encoded; `%25` has to stay too, or `%252F` would become `%2F`.
+ * An escape that is no UTF-8, such as `%FF`, stays as well.
  *
  * @param from the index from which `%25` is kept
  */
 function decoded(path: string, from = 0): string {
+  const kept = path.slice(0, from) + path.slice(from).replaceAll('%25', '%2525')
   try {
-    return decodeURI(path.slice(0, from) + path.slice(from).replaceAll('%25', '%2525'))
+    return decodeURI(kept)
   } catch {
-    return path
+    return decodeURI(kept.replace(CHARACTER_OR_PERCENT, (_match, character?: string) => character ?? '%25'))
   }
 }
 

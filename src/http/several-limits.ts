@@ -1,6 +1,6 @@
 /** The limits of a request that has several: that of the group without a name, and one of each other group that matches. */
 import type { LimitClient } from '../clients/limit-client.js'
-import type { Check, Decision, Settlement } from '../limiter/algorithm.js'
+import { type Check, countsRefused, type Decision, type Settlement } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
 import { toDecision, toPeek } from '../limiter/peek.js'
 import { toSettlement, withoutCost } from '../limiter/settlement.js'
@@ -94,7 +94,7 @@ async function applyLater(
 function applyLimit(limit: Limit, client: LimitClient, requestCost: number): AppliedLimit {
   const cost = limit.cost === 1 ? requestCost : costUnder(limit, requestCost)
   const check = { key: client.counter, policy: limit.policy, cost }
-  return { limit, client, check, decision: NOT_ASKED, isTaken: false }
+  return { limit, client, check, decision: limit.answer ?? NOT_ASKED, isTaken: false }
 }
 
 /** Returns the denial of the first limit whose client this process has just banned. */
@@ -140,6 +140,7 @@ export function refuseByMemory(dependencies: SeveralLimitsDependencies, checked:
   const { applied = [], nowMs } = checked
   let isRefused = false
   for (const each of applied) {
+    if (each.limit.answer !== null) continue
     const decision = rememberedRefusal(dependencies, each, nowMs)
     if (decision === undefined) continue
     each.decision = decision
@@ -201,10 +202,8 @@ function note({ countsAtOnce }: SeveralLimitsDependencies, applied: AppliedLimit
   const { limit, check } = applied
   const isCharged = check.cost > 0 && (limit.counts === null || countsAtOnce)
   // What a fixed window counts beyond its limit is given back as well: it may refuse because of what others hold for a moment.
-  const { algorithm, reserves = false } = check.policy
-  const countsBeyond = algorithm === 'fixed_window' && !reserves
   applied.decision = decision
-  applied.isTaken = isCharged && (decision.allowed || countsBeyond)
+  applied.isTaken = isCharged && (decision.allowed || countsRefused(check.policy))
 }
 
 /**

@@ -63,6 +63,11 @@ export function isPlain(policy: Policy): policy is PlainPolicy {
   return policy.windows === undefined
 }
 
+/** Returns whether a counter takes what it refuses, too. */
+export function countsRefused({ algorithm, reserves }: Policy): boolean {
+  return algorithm === 'fixed_window' && reserves !== true
+}
+
 /** Returns whether two policies decide alike. */
 export function samePolicy(a: Policy, b: Policy): boolean {
   return (
@@ -146,6 +151,8 @@ export interface WindowState {
   readonly resetMs: number
   /** The wait as that of the decision: 0 where this window allows the check. */
   readonly retryAfterMs: number | null
+  /** The milliseconds until more is left, where the check is allowed; as `resetMs` unless given. */
+  readonly moreMs?: number
   /** Of a bucket that allows the check: the units that were taken of it in all, up to this check, modulo `TAKEN_MODULUS`. */
   readonly taken?: number
 }
@@ -168,6 +175,8 @@ export interface Decision {
   readonly retryAfterMs: number | null
   /** The store did not answer, and the fallback refuses: a 503 rather than a 429. */
   readonly unavailable?: true
+  /** As in `WindowState`. */
+  readonly moreMs?: number
   /** As in `WindowState`, of a bucket with one window. */
   readonly taken?: number
   /**

@@ -28,6 +28,29 @@ export function decisionsBefore(error: unknown): Answers {
   return (typeof error === 'object' && error !== null ? decidedBefore.get(error) : undefined) ?? []
 }
 
+/** The rejection of a settlement that a store has done in part: the counters of the others cannot be changed. */
+export class PartlySettledError extends Error {
+  override readonly name = 'PartlySettledError'
+
+  constructor(left: readonly Settlement[], cause: unknown) {
+    super('some counters cannot be settled', { cause })
+    failedLeaving(this, left)
+  }
+}
+
+const leftBy = new WeakMap<object, readonly Settlement[]>()
+
+/** Notes what a store has not given back when it failed. Returns the error. */
+export function failedLeaving(error: unknown, left: readonly Settlement[]): unknown {
+  if (typeof error === 'object' && error !== null) leftBy.set(error, left)
+  return error
+}
+
+/** Returns what a store that failed has not given back; undefined where it says nothing, and has given back nothing. */
+export function settlementsLeft(error: unknown): readonly Settlement[] | undefined {
+  return typeof error === 'object' && error !== null ? leftBy.get(error) : undefined
+}
+
 /** The part of a store that a limiter uses; `stores/store.ts` has its contract. */
 export interface BatchStore {
   readonly concurrency: number

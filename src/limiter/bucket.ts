@@ -80,9 +80,10 @@ export function checkBucket(
   if (allowed) {
     const count = inUse + after.used - drained.used
     const remaining = Math.max(0, limit - count)
+    const moreMs = resetMs === 0 ? 0 : aheadMs + msUntil(after, limit - remaining - 1)
     return {
       counter: after,
-      decision: { allowed, count, limit, remaining, resetMs, retryAfterMs: 0, taken: after.taken },
+      decision: { allowed, count, limit, remaining, resetMs, moreMs, retryAfterMs: 0, taken: after.taken },
     }
   }
   const count = cost === 0 ? inUse : limit + 1

@@ -18,8 +18,8 @@ interface Part {
  */
 export function limiterByPart(partOf: (key: string) => string, create: (part: string) => Limiter): Limiter {
   const parts = new Map<string, Part>()
-  let errorsOfForgotten = 0
-  let lostByForgotten = 0
+  /** What parts that are forgotten have counted. */
+  const forgotten = { storeErrors: 0, lostCharges: 0, lostRefunds: 0 }
   let lastMs = 0
 
   function limiterFor(key: string, nowMs: number): Limiter {
@@ -32,10 +32,11 @@ export function limiterByPart(partOf: (key: string) => string, create: (part: st
 
   function open(name: string, nowMs: number): Part {
     for (const [other, { limiter, usedMs }] of parts) {
-      if (Math.abs(nowMs - usedMs) < UNUSED_MS || limiter.owedCharges > 0) continue
+      if (Math.abs(nowMs - usedMs) < UNUSED_MS || limiter.owedCharges + limiter.owedRefunds > 0) continue
       parts.delete(other)
-      errorsOfForgotten += limiter.storeErrors
-      lostByForgotten += limiter.lostCharges
+      forgotten.storeErrors += limiter.storeErrors
+      forgotten.lostCharges += limiter.lostCharges
+      forgotten.lostRefunds += limiter.lostRefunds
       void limiter.close()
     }
     const part = { limiter: create(name), usedMs: nowMs }
@@ -48,7 +49,7 @@ export function limiterByPart(partOf: (key: string) => string, create: (part: st
   return {
     check: (check, nowMs, waitedMs, leads) => limiterFor(check.key, nowMs).check(check, nowMs, waitedMs, leads),
     charge: (check, nowMs) => limiterFor(check.key, nowMs).charge(check, nowMs),
-    decidedUnasked: (decision) => limiters().some((limiter) => limiter.decidedUnasked(decision)),
+    madeByFallback: (decision) => limiters().some((limiter) => limiter.madeByFallback(decision)),
     remembered: (check, nowMs) => limiterFor(check.key, nowMs).remembered(check, nowMs),
     decideLocally: (check, nowMs) => limiterFor(check.key, nowMs).decideLocally(check, nowMs),
     checkLeased: (check, nowMs, waitedMs) => limiterFor(check.key, nowMs).checkLeased(check, nowMs, waitedMs),
@@ -86,13 +87,19 @@ export function limiterByPart(partOf: (key: string) => string, create: (part: st
       return limiters().some(({ storeIsDown }) => storeIsDown)
     },
     get storeErrors() {
-      return limiters().reduce((sum, { storeErrors }) => sum + storeErrors, errorsOfForgotten)
+      return limiters().reduce((sum, { storeErrors }) => sum + storeErrors, forgotten.storeErrors)
     },
     get owedCharges() {
       return limiters().reduce((sum, { owedCharges }) => sum + owedCharges, 0)
     },
     get lostCharges() {
-      return limiters().reduce((sum, { lostCharges }) => sum + lostCharges, lostByForgotten)
+      return limiters().reduce((sum, { lostCharges }) => sum + lostCharges, forgotten.lostCharges)
+    },
+    get owedRefunds() {
+      return limiters().reduce((sum, { owedRefunds }) => sum + owedRefunds, 0)
+    },
+    get lostRefunds() {
+      return limiters().reduce((sum, { lostRefunds }) => sum + lostRefunds, forgotten.lostRefunds)
     },
   }
 }

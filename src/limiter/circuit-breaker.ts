@@ -1,12 +1,15 @@
 import type { Check, Decision, Settlement } from './algorithm.js'
 import type { Answers, BatchStore, SafeStore } from './batch-store.js'
 import type { Fallback } from './fallback.js'
+import type { FallbackDecisions } from './fallback-decisions.js'
 import { holdsPermits } from './owed.js'
 import { Recovery } from './recovery.js'
+import { toSettlement } from './settlement.js'
 
 export interface CircuitBreakerOptions {
   /** Decides when the store does not. */
   readonly fallback: Fallback
+  readonly decisions: FallbackDecisions
   /** Takes a charge that the store was not asked for. */
   readonly owe: (charge: Check) => void
   /** Notes that the store answers again. */
@@ -34,10 +37,6 @@ export class CircuitBreaker implements SafeStore {
   #sinceMs = 0
   /** The number of beginnings and ends of outages: the result of a batch from before the last of them is outdated. */
   #turn = 0
-  /** The decisions of the fallback, of which the store has taken nothing. */
-  readonly #withoutStore = new WeakSet<Decision>()
-  /** Those of them for which the store was not asked. */
-  readonly #unasked = new WeakSet<Decision>()
   /** The number of failed batches. */
   errors = 0
 
@@ -78,9 +77,13 @@ export class CircuitBreaker implements SafeStore {
 
   /** Gives back where it was decided: in both, where the decision is not known. */
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
-    const isStored = ({ decision }: Settlement) => decision === undefined || !this.#withoutStore.has(decision)
-    const stored = settlements.filter(isStored)
-    this.#options.fallback.settle(settlements.filter((each) => each.decision === undefined || !isStored(each)))
+    const { fallback, decisions } = this.#options
+    fallback.settle(settlements.filter(({ decision }) => decision === undefined || decisions.has(decision)))
+    await this.#settleInStore(settlements, nowMs)
+  }
+
+  async #settleInStore(settlements: readonly Settlement[], nowMs: number): Promise<void> {
+    const stored = settlements.flatMap((each) => this.#options.decisions.inStore(each) ?? [])
     if (stored.length === 0) return
     const turn = this.#turn
     try {
@@ -118,31 +121,22 @@ export class CircuitBreaker implements SafeStore {
 
   decideWithout(check: Check, nowMs: number): Decision {
     const decision = this.#decide(check, nowMs)
-    // The store may have taken permits all the same. An admitted request gives them back at its end.
-    if (!decision.allowed && holdsPermits(check)) void this.settle([check], nowMs)
+    // The store may have taken a reservation or permits all the same. An admitted request gives them back itself.
+    if (!decision.allowed) {
+      if (holdsPermits(check)) void this.settle([check], nowMs)
+      else if (check.policy.reserves) void this.#settleInStore([toSettlement(check, decision, nowMs)], nowMs)
+    }
     return decision
-  }
-
-  /** Returns whether the fallback made a decision. */
-  madeByFallback(decision: Decision): boolean {
-    return this.#withoutStore.has(decision)
-  }
-
-  /** Returns whether the fallback made a decision, and the store was not asked. */
-  decidedUnasked(decision: Decision): boolean {
-    return this.#unasked.has(decision)
   }
 
   #decideUnasked(check: Check, nowMs: number): Decision {
     if (check.charges) this.#options.owe(check)
-    const decision = this.#decide(check, nowMs)
-    this.#unasked.add(decision)
-    return decision
+    return this.#decide(check, nowMs)
   }
 
   #decide(check: Check, nowMs: number): Decision {
     const decision = this.#options.fallback.decide(check, nowMs)
-    this.#withoutStore.add(decision)
+    this.#options.decisions.note(check, decision)
     return decision
   }
 

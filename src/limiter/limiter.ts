@@ -16,8 +16,11 @@ export interface Limiter {
    * store until that answers again
    */
   charge(check: Check, nowMs: number): Decision | undefined | Promise<Decision | undefined>
-  /** Returns whether the store was not even asked for a decision, so that it has taken nothing. */
-  decidedUnasked(decision: Decision): boolean
+  /**
+   * Returns whether the fallback made a decision. The store has taken nothing then, or gets it back: at the latest when the
+   * decision is given back, and it says that it has taken it.
+   */
+  madeByFallback(decision: Decision): boolean
   /** Returns a remembered refusal of a check, which counts there; undefined where the store has to be asked. */
   remembered(check: Check, nowMs: number): Decision | undefined
   /** Decides a check where that takes no new counter: by a remembered refusal, or by a counter in this process; otherwise returns undefined. */
@@ -25,8 +28,8 @@ export interface Limiter {
   /** Does the same for a limit that refuses: with leases, a busy client's check may be decided from a share. */
   checkLeased(check: Check, nowMs: number, waitedMs?: number): Decision | Promise<Decision>
   /**
-   * Gives a counter back what a check took of it. Never fails: what a failing store holds it forgets after the period,
-   * or gets back when it answers again, where these are permits.
+   * Gives a counter back what a check took of it. Never fails: a failing store gets it back when it answers again, unless its
+   * windows have ended by then.
    */
   settle(settlement: Settlement, nowMs: number): void | Promise<void>
   /**
@@ -59,4 +62,7 @@ export interface Limiter {
   /** The number of charges that a failing store is owed, and of those beyond 10,000, which were lost. */
   readonly owedCharges: number
   readonly lostCharges: number
+  /** The number of refunds that a failing store is owed, and of those beyond 10,000, which were lost. */
+  readonly owedRefunds: number
+  readonly lostRefunds: number
 }

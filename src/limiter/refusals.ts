@@ -1,6 +1,7 @@
 import { DAY_MS, SECOND_MS } from '../ground/time/clock.js'
 import {
   type Check,
+  countsRefused,
   type Decision,
   isRate,
   leastLimit,
@@ -152,11 +153,6 @@ export class Refusals {
 /** Returns whether a check would be refused for the same reason: an edited policy is another one. */
 function holds(refusal: Refusal, { policy, cost }: Check): boolean {
   return samePolicy(refusal.policy, policy) && (cost === refusal.cost || countsRefused(policy))
-}
-
-/** Returns whether a window counts what it refuses too. */
-function countsRefused({ algorithm, reserves }: Policy): boolean {
-  return algorithm === 'fixed_window' && !reserves
 }
 
 /** Returns the windows of a refusal: as the store answered, or unused where they have ended since. */

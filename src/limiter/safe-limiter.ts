@@ -4,6 +4,7 @@ import type { Answers, BatchStore, SafeStore } from './batch-store.js'
 import { createBatches } from './batching.js'
 import { limiterByPart } from './by-part.js'
 import { CircuitBreaker, type CircuitBreakerOptions } from './circuit-breaker.js'
+import { FallbackDecisions } from './fallback-decisions.js'
 import { type LeaseOptions, Leases } from './leases.js'
 import type { Limiter } from './limiter.js'
 import { MAX_OWED, Owed } from './owed.js'
@@ -16,7 +17,7 @@ import { TimeLimit } from './time-limit.js'
  */
 const GIVING_BACK_MS = 200
 
-export interface SafeLimiterOptions extends Omit<CircuitBreakerOptions, 'onRecovery' | 'owe' | 'part'> {
+export interface SafeLimiterOptions extends Omit<CircuitBreakerOptions, 'decisions' | 'onRecovery' | 'owe' | 'part'> {
   readonly store: BatchStore
   /** Polls whether remembered refusals still hold: whether another process has reset a counter. */
   readonly refusalsPoll?: RefusalsPoll | undefined
@@ -35,34 +36,37 @@ export interface SafeLimiterOptions extends Omit<CircuitBreakerOptions, 'onRecov
  */
 export function createSafeLimiter(options: SafeLimiterOptions): Limiter {
   const { store } = options
-  if (store.partOf === undefined) return createPartLimiter(options, '')
-  return limiterByPart(store.partOf.bind(store), (part) => createPartLimiter(options, part))
+  const decisions = new FallbackDecisions()
+  if (store.partOf === undefined) return createPartLimiter(options, decisions, '')
+  return limiterByPart(store.partOf.bind(store), (part) => createPartLimiter(options, decisions, part))
 }
 
 /** Creates the limiter of a store, or of one of its parts. */
 function createPartLimiter(
   { store, refusalsPoll, lease, givesBack = () => false, timeoutMs, fallback, now, log }: SafeLimiterOptions,
+  decisions: FallbackDecisions,
   part: string,
 ): Limiter {
   const isRemote = store.concurrency !== Number.POSITIVE_INFINITY
   const limitTime = (wrapped: BatchStore) =>
     new TimeLimit(wrapped, timeoutMs, {
       answeredLate: (checks, nowMs, answers) => owed.answeredLate(checks, nowMs, answers),
-      failedLate: (checks, error) => owed.oweCharges(checks, error),
+      failedLate: (checks, nowMs, error) => owed.oweRejected(checks, nowMs, error),
+      unsettledLate: (settlements, nowMs, error) => owed.oweUnsettled(settlements, nowMs, error),
     })
   const timed = limitTime(store)
   const leases = isRemote && lease !== undefined ? new Leases(timed, lease) : undefined
   // The time limit stands around leases too, which may call the store several times for one batch.
-  const losesCharges = () => {
+  const loses = (what: string) => {
     const where = part === '' ? '' : ` at ${part}`
-    log.error({}, `Rate limit charges are being lost: the store${where} has failed for longer than ${MAX_OWED} of them`)
+    log.error({}, `Rate limit ${what} are being lost: the store${where} has failed for longer than ${MAX_OWED} of them`)
   }
-  const owed = new Owed(leases === undefined ? timed : limitTime(leases), losesCharges)
+  const owed = new Owed(leases === undefined ? timed : limitTime(leases), { decisions, loses })
   const leaseMs = lease?.leaseMs ?? Number.POSITIVE_INFINITY
   const maxAgeMs = () => (givesBack() ? Math.min(leaseMs, GIVING_BACK_MS) : leaseMs)
   const onRecovery = () => refusals?.forgetAll()
   const owe = (charge: Check) => owed.oweCharges([charge])
-  const breaker = new CircuitBreaker(owed, { fallback, now, log, part, owe, onRecovery })
+  const breaker = new CircuitBreaker(owed, { fallback, decisions, now, log, part, owe, onRecovery })
   const refusals = isRemote ? new RememberedRefusals(breaker, refusalsPoll, maxAgeMs) : undefined
   const safe = refusals ?? breaker
   const batches = refusals === undefined ? passDirectly(breaker) : createBatches(refusals, store.isOrdered)
@@ -87,14 +91,14 @@ function createPartLimiter(
       const timer = patientTimeout(giveUp, Math.max(2, timeoutMs - waitedMs))
       void answer.then((decision) => {
         clearTimeout(timer)
-        if (isLate) owed.answeredLate([check], nowMs)
-        else resolve(decision)
+        if (!isLate) resolve(decision)
+        else owed.answeredLate([check], nowMs, decisions.has(decision) ? [] : [decision])
       })
     })
   }
 
   function charge(check: Check, nowMs: number): Decision | undefined | Promise<Decision | undefined> {
-    const inStore = (decision: Decision) => (breaker.madeByFallback(decision) ? undefined : decision)
+    const inStore = (decision: Decision) => (decisions.has(decision) ? undefined : decision)
     const answer = batches.check({ ...check, charges: true }, nowMs)
     if (!(answer instanceof Promise)) return inStore(answer)
     return new Promise((resolve) => {
@@ -120,7 +124,7 @@ function createPartLimiter(
   return {
     check: checkInBatch,
     charge,
-    decidedUnasked: (decision) => breaker.decidedUnasked(decision),
+    madeByFallback: (decision) => decisions.has(decision),
     remembered: (check, nowMs) => refusals?.remembered(check, nowMs),
     decideLocally: (check, nowMs) => refusals?.remembered(check, nowMs),
     settle: batches.settle,
@@ -159,7 +163,13 @@ function createPartLimiter(
       return owed.charges
     },
     get lostCharges() {
-      return owed.lost
+      return owed.lostCharges
+    },
+    get owedRefunds() {
+      return owed.refunds
+    },
+    get lostRefunds() {
+      return owed.lostRefunds
     },
   }
 }

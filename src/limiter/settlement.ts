@@ -38,6 +38,11 @@ export function toRefund(check: Check, nowMs: number): Settlement {
   return { ...check, marks, checkedMs: nowMs }
 }
 
+/** Returns the time from which a settlement changes nothing, since every window has forgotten the use: of a bucket none. */
+export function forgottenAtMs({ policy, marks = [] }: Settlement): number {
+  return isBucket(policy) ? Number.POSITIVE_INFINITY : Math.max(...marks)
+}
+
 /** Returns the decision that allowed a check as it is when the cost has been given back. */
 export function withoutCost(decision: Decision, cost: number): Decision {
   const { count, limit, remaining, windows } = decision

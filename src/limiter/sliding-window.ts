@@ -37,17 +37,17 @@ export function checkSlidingWindow(
   const allowed = charges || used + needed <= limit
   const taken = charges ? Math.min(cost, MAX_USED - current) : cost
   const after = { periodMs, cellStartMs, checkedMs, previous, current: allowed ? current + taken : current }
-  return {
-    counter: after,
-    decision: {
-      allowed,
-      count: used + taken,
-      limit,
-      remaining: Math.max(0, allowed ? limit - used - taken : limit - used),
-      resetMs: Math.max(0, emptyAtMs(after) - nowMs),
-      retryAfterMs: allowed ? 0 : needed > limit ? null : allowedAtMs(after, limit - needed) - nowMs,
-    },
+  const remaining = Math.max(0, allowed ? limit - used - taken : limit - used)
+  const resetMs = Math.max(0, emptyAtMs(after) - nowMs)
+  if (allowed) {
+    const moreMs = remaining < limit ? allowedAtMs(after, limit - remaining - 1) - nowMs : resetMs
+    return {
+      counter: after,
+      decision: { allowed, count: used + taken, limit, remaining, resetMs, moreMs, retryAfterMs: 0 },
+    }
   }
+  const retryAfterMs = needed > limit ? null : allowedAtMs(after, limit - needed) - nowMs
+  return { counter: after, decision: { allowed, count: used + taken, limit, remaining, resetMs, retryAfterMs } }
 }
 
 /**

@@ -10,12 +10,14 @@ export class NoAnswerError extends Error {
   override readonly name = 'NoAnswerError'
 }
 
-/** The reactions to the end of a batch that had failed for want of an answer. */
+/** The reactions to the end of what had failed for want of an answer. */
 export interface LateAnswers {
-  /** Notes that the store has carried it out. */
+  /** Notes that the store has carried out a batch. */
   answeredLate(checks: readonly Check[], nowMs: number, answers: Answers): void
   /** Notes that the store has rejected it. */
-  failedLate(checks: readonly Check[], error: unknown): void
+  failedLate(checks: readonly Check[], nowMs: number, error: unknown): void
+  /** Notes that the store has rejected settlements. */
+  unsettledLate(settlements: readonly Settlement[], nowMs: number, error: unknown): void
 }
 
 /** Fails a batch that the store does not answer in time, or not completely. */
@@ -42,14 +44,16 @@ export class TimeLimit implements BatchStore {
       begins: () => this.#unanswered++,
       ends: () => this.#unanswered--,
       answered: (answers) => this.#late.answeredLate(checks, nowMs, answers),
-      failed: (error) => this.#late.failedLate(checks, error),
+      failed: (error) => this.#late.failedLate(checks, nowMs, error),
     }
     return inTime(decisions.catch(decided), this.#timeoutMs, (answered) => complete(answered, checks), late)
   }
 
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
     const settled = this.#store.settle?.(settlements, nowMs)
-    if (settled !== undefined) await inTime(Promise.resolve(settled), this.#timeoutMs)
+    if (settled === undefined) return
+    const late = { ...NO_MATTER, failed: (error: unknown) => this.#late.unsettledLate(settlements, nowMs, error) }
+    await inTime(Promise.resolve(settled), this.#timeoutMs, undefined, late)
   }
 
   /** Takes half of the time at most: checks may wait for it, and then for their own answer. */

@@ -53,7 +53,7 @@ function findProblem(decision: Decision | undefined, { policy, charges }: Check)
 }
 
 function findStateProblem(
-  { limit, remaining, resetMs, retryAfterMs, taken }: WindowState,
+  { limit, remaining, resetMs, moreMs = resetMs, retryAfterMs, taken }: WindowState,
   longestMs: number,
 ): string | undefined {
   if (!isWhole(limit)) return `limit: ${String(limit)}`
@@ -61,6 +61,7 @@ function findStateProblem(
   // What a settlement would count from.
   if (taken !== undefined && !isWhole(taken)) return `taken: ${String(taken)}`
   if (retryAfterMs !== null && !isWithin(retryAfterMs, longestMs)) return `retryAfterMs: ${String(retryAfterMs)}`
+  if (!isWithin(moreMs, longestMs)) return `moreMs: ${String(moreMs)}`
   return isWithin(resetMs, longestMs) ? undefined : `resetMs: ${String(resetMs)}`
 }
 

@@ -143,13 +143,15 @@ export function singlePolicies(policy: Policy): readonly PlainPolicy[] {
   return policies
 }
 
-function toState({ decision: { limit, remaining, resetMs, retryAfterMs } }: Checked<unknown>): WindowState {
-  return { limit, remaining, resetMs, retryAfterMs }
+function toState({ decision: { limit, remaining, resetMs, moreMs, retryAfterMs } }: Checked<unknown>): WindowState {
+  return moreMs === undefined
+    ? { limit, remaining, resetMs, retryAfterMs }
+    : { limit, remaining, resetMs, moreMs, retryAfterMs }
 }
 
 function toTakenState(checked: Checked<unknown>): WindowState {
-  const { limit, remaining, resetMs, retryAfterMs, taken } = checked.decision
-  return taken === undefined ? toState(checked) : { limit, remaining, resetMs, retryAfterMs, taken }
+  const { limit, remaining, resetMs, moreMs = resetMs, retryAfterMs, taken } = checked.decision
+  return taken === undefined ? toState(checked) : { limit, remaining, resetMs, moreMs, retryAfterMs, taken }
 }
 
 /**

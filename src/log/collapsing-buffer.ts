@@ -1,4 +1,4 @@
-import { MAX_KEY_LENGTH, MAX_PATH_LENGTH, storable } from '../ground/storable.js'
+import { detached, MAX_KEY_LENGTH, MAX_PATH_LENGTH, storable } from '../ground/storable.js'
 import { MINUTE_MS } from '../ground/time/clock.js'
 import {
   type AlikeEvents,
@@ -23,22 +23,13 @@ export function isSummed({ allowed }: EventDetail, outcome: EventOutcome): boole
   return allowed === 'sums' && outcome === 'allowed'
 }
 
-/** What requests that are alike have in common, beside what finds their row. */
-type Alike = Pick<
-  RateLimitEvent,
-  'method' | 'outcome' | 'allowed' | 'clientIp' | 'policy' | 'ruleName' | 'rules' | 'client' | 'key'
->
-
-interface Row extends Alike, AlikeEvents {
-  readonly minute: number
+interface Row extends AlikeEvents {
   /** The text that finds it; undefined for a row of one event. */
   readonly text: string | undefined
   /** Whether it was taken, and stands for no further event. */
   isTaken: boolean
   /** The JSON of the first event's values, cut to the table's lengths. */
   readonly first: string
-  /** An earlier row that the same text finds. */
-  next: Row | undefined
 }
 
 /**
@@ -47,6 +38,7 @@ interface Row extends Alike, AlikeEvents {
  */
 export class CollapsingBuffer implements RecordBuffer<RateLimitEvent> {
   readonly #detail: EventDetail
+  /** The last row of each text: all that events have in common is in the text, so that no client can make rows share one. */
   readonly #found = new Map<string, Row>()
   #rows: Row[] = []
   #count = 0
@@ -73,7 +65,7 @@ export class CollapsingBuffer implements RecordBuffer<RateLimitEvent> {
 
   has(recorded: RateLimitEvent): boolean {
     const event = bounded(recorded)
-    return this.#isCollapsed(event) && findAlike(this.#found.get(textFor(event)), event) !== undefined
+    return this.#isCollapsed(event) && this.#found.has(textFor(event))
   }
 
   push(recorded: RateLimitEvent): void {
@@ -84,11 +76,10 @@ export class CollapsingBuffer implements RecordBuffer<RateLimitEvent> {
       return
     }
     const text = textFor(event)
-    const found = this.#found.get(text)
-    const row = findAlike(found, event)
+    const row = this.#found.get(text)
     if (row === undefined || row.isTaken) {
       const kept = detached(text)
-      const added = newRow(event, kept, found)
+      const added = newRow(event, kept)
       this.#found.set(kept, added)
       this.#rows.push(added)
       return
@@ -117,12 +108,7 @@ export class CollapsingBuffer implements RecordBuffer<RateLimitEvent> {
   /** Rows that were taken before are settled by now. */
   #forgetTaken(): void {
     for (const { text } of this.#taken) {
-      if (text === undefined) continue
-      let row = this.#found.get(text)
-      if (row?.isTaken) this.#found.delete(text)
-      // What follows a row is older.
-      while (row?.next !== undefined && !row.next.isTaken) row = row.next
-      if (row !== undefined) row.next = undefined
+      if (text !== undefined && this.#found.get(text)?.isTaken) this.#found.delete(text)
     }
     this.#taken = []
   }
@@ -152,60 +138,19 @@ function bounded(event: RateLimitEvent): RateLimitEvent {
 }
 
 /**
- * Returns a text by which the rows of an event are found: what clients can vary without a bound, so that few rows have
- * the same.
+ * Returns a text that all events have that are alike, and no others. Of two texts one after the other the length of the
+ * first tells where it ends.
  */
-function textFor({ key, path, ipAddress, userId }: RateLimitEvent): string {
-  return `${key} ${path} ${ipAddress} ${userId}`
+function textFor(event: RateLimitEvent): string {
+  const { timestampMs, outcome, allowed, ipAddress, clientIp, userId } = event
+  const { method, policy, ruleName, rules, key, client, path } = event
+  const minute = Math.floor(timestampMs / MINUTE_MS)
+  const lengths = `${method.length} ${policy.length} ${ruleName.length} ${rules.length} ${key.length} ${client.length}`
+  const texts = `${method}${policy}${ruleName}${rules}${key}${client}${path}`
+  return `${minute} ${outcome} ${allowed} ${userId} ${ipAddress} ${clientIp} ${lengths} ${texts}`
 }
 
-/** Returns a copy of a text: a part of a long one would keep all of it, such as a path that is cut, or a URL without its query. */
-function detached(text: string): string {
-  // The slice is one of a new text, whose beginning nothing else has.
-  return ` ${text}`.slice(1)
-}
-
-function findAlike(first: Row | undefined, event: RateLimitEvent): Row | undefined {
-  const minute = Math.floor(event.timestampMs / MINUTE_MS)
-  for (let row = first; row !== undefined; row = row.next) {
-    if (
-      row.minute === minute &&
-      row.outcome === event.outcome &&
-      row.allowed === event.allowed &&
-      row.method === event.method &&
-      row.policy === event.policy &&
-      row.ruleName === event.ruleName &&
-      row.rules === event.rules &&
-      row.client === event.client &&
-      row.key === event.key &&
-      row.clientIp === event.clientIp
-    ) {
-      return row
-    }
-  }
-  return undefined
-}
-
-function newRow(event: RateLimitEvent, text?: string, next?: Row): Row {
-  const { timestampMs, count, limit, method, outcome, allowed, clientIp, policy, ruleName, rules, client, key } = event
-  return {
-    method,
-    outcome,
-    allowed,
-    clientIp: clientIp === null ? null : detached(clientIp),
-    policy,
-    ruleName,
-    rules,
-    client: detached(client),
-    key: detached(key),
-    timestampMs,
-    count,
-    limit,
-    weight: 1,
-    minute: Math.floor(timestampMs / MINUTE_MS),
-    text,
-    isTaken: false,
-    first: JSON.stringify(eventValues(event)),
-    next,
-  }
+function newRow(event: RateLimitEvent, text?: string): Row {
+  const { timestampMs, count, limit } = event
+  return { timestampMs, count, limit, weight: 1, text, isTaken: false, first: JSON.stringify(eventValues(event)) }
 }

@@ -1,8 +1,9 @@
 /** The app's decoration `smartRateLimit`, and what the staff pages need of the plugin. */
 
+import { createAddressSpelling } from '../clients/address-privacy.js'
 import { clientsForKey } from '../clients/client.js'
 import { clientAddress, storedSpellings } from '../clients/client-networks.js'
-import { formatCounter, formatCounters, refusalsLimitName, ruleLimitName } from '../clients/counter.js'
+import { formatCounter, ruleLimitName } from '../clients/counter.js'
 import { clientText } from '../clients/override-client.js'
 import type { Components } from '../ground/components.js'
 import { InvalidSettingError } from '../ground/errors.js'
@@ -22,7 +23,7 @@ import type { EventLog } from '../log/event-log.js'
 import type { UsageLog } from '../log/usage/usage-log.js'
 import type { ListKeeper } from '../operations/lists/list-keeper.js'
 import { sharedJobName } from '../operations/schedule/schedule-options.js'
-import { allRules, rulesInForce } from '../rules/rule-groups.js'
+import { allRules, rulesByName, rulesInForce } from '../rules/rule-groups.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
 import type { Analytics } from './analytics-interface.js'
 import type { OpenDatabase } from './client/client.js'
@@ -31,9 +32,6 @@ import type { InForce, Internals, NamedLimit } from './internals.js'
 import type { Settings } from './settings/resolve.js'
 import type { SmartRateLimit } from './smart-rate-limit.js'
 import { createRulePreview, findLogGaps, previewNotesFor } from './wiring.js'
-
-/** The number of rules above which they are looked up by their names. */
-const MAX_RULES = 1_000
 
 export interface Decorated {
   readonly settings: Settings
@@ -52,7 +50,7 @@ export interface Decorated {
 }
 
 export function createDecoration(decorated: Decorated): SmartRateLimit {
-  const { settings, opened, store, limiter, current, events, reports, counters, hook } = decorated
+  const { settings, opened, store, limiter, events, reports, hook } = decorated
   const { privacy } = settings
   return {
     client: opened.client,
@@ -74,16 +72,21 @@ export function createDecoration(decorated: Decorated): SmartRateLimit {
     explain: hook.explain,
     consume: createConsume(hook),
     async reset(key) {
-      const counted = privacy === undefined ? key : privacy.toCounted(key)
-      if (privacy?.isShortened(counted)) {
+      if (privacy?.isShortened(privacy.toCounted(key))) {
         throw new InvalidSettingError(
           `The key ${JSON.stringify(key)} is of a network, whose clients have counters of their own: give the key of one address`,
         )
       }
-      const inForce = current.lastGood()
-      await limiter.reset([key, ...counters.countersFor(counted, allRules(inForce), inForce.overrides)])
+      await limiter.reset([key, ...(await clientCounters(decorated, key))])
     },
   }
+}
+
+/** Returns the names of the counters that a client may have, by its key in the log or as a person spells it. */
+async function clientCounters({ settings, current, counters }: Decorated, client: string): Promise<string[]> {
+  const { clock, ipv6Subnet, privacy } = settings
+  const toCounted = privacy?.toCounted ?? createAddressSpelling(ipv6Subnet)
+  return counters.countersFor(toCounted(client), await current.at(clock.now()))
 }
 
 function createConsume(hook: Hook): SmartRateLimit['consume'] {
@@ -131,11 +134,12 @@ function createRules({ settings, opened, router, current, events, hook }: Decora
 }
 
 export function createInternals(
-  { settings, opened, router, addresses, limiter, current, events, usage, counters, hook }: Decorated,
+  decorated: Decorated,
   staffLimiter: Limiter,
   log: OutageLog,
   components: Components,
 ): Internals {
+  const { settings, opened, router, addresses, limiter, current, events, usage, hook } = decorated
   const routedPath = createRoutedPath(router)
   return {
     closeWithPlugin: (name, close) => {
@@ -147,6 +151,7 @@ export function createInternals(
     clock: settings.clock,
     switches: settings,
     privacy: settings.privacy,
+    ipv6Subnet: settings.ipv6Subnet,
     alerts: settings.alerts,
     alertJob: findAlertJob(settings),
     mounts: { dashboards: [], panels: [], apis: [] },
@@ -155,13 +160,14 @@ export function createInternals(
     countsByUser: (ruleName) => {
       const { key } = settings.middleware
       if (ruleName === undefined) return typeof key === 'object' && key.kind === 'user'
-      return allRules(current.lastGood()).some(({ name, client }) => name === ruleName && client.kind === 'user')
+      return rulesByName(current.lastGood()).get(ruleName)?.client.kind === 'user'
     },
     limitNamed: (policy) => findLimit(settings, current, policy),
+    explainLogged: hook.explain,
     async askRule(name, client) {
       const { clock, privacy } = settings
       const nowMs = clock.now()
-      const rule = allRules(await current.at(nowMs)).find((each) => each.name === name)
+      const rule = rulesByName(await current.at(nowMs)).get(name)
       const [counted] = rule === undefined ? [] : clientsForKey(privacy?.toCounted(client) ?? client, rule.client)
       if (rule === undefined || counted === undefined) return undefined
       const { withStanding } = await import('../http/explain/explained-limit.js')
@@ -170,18 +176,7 @@ export function createInternals(
       return withStanding(name, toRateText(rule.policy), '', { limit: rule, decision }, rule.group)
     },
     overrideFor: (client, path = '/') => findOverride(current, client, routedPath(path), settings.clock.now()),
-    clientCounters: (client) => {
-      const inForce = current.lastGood()
-      const rules = allRules(inForce)
-      const key = settings.privacy?.toCounted(client) ?? client
-      return [
-        ...counters.countersFor(key, rules, inForce.overrides),
-        ...rules.slice(0, MAX_RULES).flatMap(({ name, client: kind }) => {
-          const limits = [ruleLimitName(name), refusalsLimitName(name)]
-          return formatCounters(limits, clientsForKey(key, kind))
-        }),
-      ]
-    },
+    clientCounters: (client) => clientCounters(decorated, client),
     counterTables:
       settings.middleware.backend === 'database' ? new StoredCounters(opened.database, settings.namespace) : undefined,
     resetCounters: (names) => limiter.reset(names),
@@ -218,14 +213,14 @@ function findOverride(current: CurrentSnapshot, client: string, path: string, no
 }
 
 function findLimit({ middleware }: Settings, current: CurrentSnapshot, policy: string): NamedLimit | undefined {
-  const rule = allRules(current.lastGood()).find(({ name }) => name === policy)
+  const rule = rulesByName(current.lastGood()).get(policy)
   if (rule !== undefined) {
-    const { unit } = rule
+    const { unit, group } = rule
     const countsRequests = rule.cost === 1 && rule.counts === null && unit === REQUESTS
-    const limit = { rate: toRateText(rule.policy), unit, algorithm: rule.policy.algorithm }
+    const limit = { rate: toRateText(rule.policy), unit, algorithm: rule.policy.algorithm, group }
     return countsRequests ? { ...limit, pathPattern: rule.pathPattern } : limit
   }
   const { algorithm, defaultRate, rateLimits, unit } = middleware
   const rate = policy === 'default' ? defaultRate : Object.hasOwn(rateLimits, policy) ? rateLimits[policy] : undefined
-  return typeof rate === 'string' ? { rate, unit, algorithm } : undefined
+  return typeof rate === 'string' ? { rate, unit, algorithm, group: '' } : undefined
 }

@@ -6,6 +6,7 @@ import type { Limiter } from '../limiter/limiter.js'
 import { RedisStore } from '../limiter/stores/redis/redis-store.js'
 import type { Store } from '../limiter/stores/store.js'
 import type { EventLogReadings } from '../log/event-log-state.js'
+import { channelProbes } from '../operations/alerts/channels/channels.js'
 import { type Health, type Probe, probeHealth } from '../operations/health/health.js'
 import {
   chargesProbe,
@@ -13,7 +14,6 @@ import {
   eventLogProbe,
   geoProbe,
   listsProbe,
-  mailProbe,
   redisProbe,
   scheduleProbe,
 } from '../operations/health/probes.js'
@@ -26,8 +26,8 @@ import { jobNames } from './schedule.js'
 import { databasesInUse } from './settings/databases-in-use.js'
 import type { Settings } from './settings/resolve.js'
 
-/** Health is asked for every few seconds, from several places: a mail server would take that for an attack. */
-const MAIL_INTERVAL_MS = MINUTE_MS
+/** Health is asked for every few seconds, from several places: a server of messages would take that for an attack. */
+const CHANNEL_INTERVAL_MS = MINUTE_MS
 
 interface HealthComponents {
   readonly opened: OpenDatabase
@@ -62,7 +62,7 @@ export function createHealth(settings: Settings, components: HealthComponents): 
         ...(settings.middleware.backend === 'memory' ? {} : { charges: chargesProbe(limiter) }),
         ...(lists === undefined ? {} : { lists: listsProbe(lists, settings.lists.named) }),
         ...(database.sources?.geo === undefined ? {} : { geo: geoProbe(database.sources.geo) }),
-        ...(alerts.emails.length === 0 ? {} : { mail: seldom(mailProbe(alerts), clock) }),
+        ...Object.fromEntries(channelProbes(alerts).map(([check, probe]) => [check, seldom(probe, clock)])),
         ...(schedule === undefined
           ? {}
           : { schedule: scheduleProbe(new JobLeases(database), clock, jobNames(settings)) }),
@@ -86,12 +86,12 @@ function cachedRulesProbe({ current }: HealthComponents, clock: Clock): Probe {
   }
 }
 
-/** Repeats a probe's last answer, unless that is older than `MAIL_INTERVAL_MS`. */
+/** Repeats a probe's last answer, unless that is older than `CHANNEL_INTERVAL_MS`. */
 function seldom(probe: Probe, clock: Clock): Probe {
   let answered: { readonly atMs: number; readonly answer: Promise<string> } | undefined
   return () => {
     const nowMs = clock.now()
-    if (answered === undefined || Math.abs(nowMs - answered.atMs) >= MAIL_INTERVAL_MS) {
+    if (answered === undefined || Math.abs(nowMs - answered.atMs) >= CHANNEL_INTERVAL_MS) {
       answered = { atMs: nowMs, answer: (async () => probe())() }
     }
     return answered.answer

@@ -6,7 +6,9 @@ import type { OutageLog } from '../ground/outage-log.js'
 import type { Clock } from '../ground/time/clock.js'
 import type { CodeLimit } from '../http/code-limits.js'
 import type { Consume } from '../http/consume.js'
+import type { ExplainOptions, Explanation } from '../http/explain/explain.js'
 import type { ExplainedLimit } from '../http/explain/explained-limit.js'
+import type { LoggedClient } from '../http/explain/known-client.js'
 import type { FindTemplate } from '../http/routes/route-finder.js'
 import type { Algorithm } from '../limiter/algorithm.js'
 import type { Limiter } from '../limiter/limiter.js'
@@ -14,7 +16,7 @@ import type { StoredCounters } from '../limiter/stores/sql/stored-counters.js'
 import type { EventDetail } from '../log/collapsing-buffer.js'
 import type { EventLogStats } from '../log/event-log-state.js'
 import type { UsageLog } from '../log/usage/usage-log.js'
-import type { AlertSettings } from '../operations/alerts/alert-settings.js'
+import type { AlertSettings } from '../operations/alerts/channels/channels.js'
 import type { NextRun } from '../operations/schedule/schedule-options.js'
 
 /** The features that are on in this process, so that the pages can name those that are off. */
@@ -52,6 +54,8 @@ export interface NamedLimit {
   /** What the rate counts. */
   readonly unit: string
   readonly algorithm: Algorithm
+  /** The group of a rule, in which no override replaces it; empty for other limits. */
+  readonly group: string
   /** The path pattern of a rule that counts each request once, as an override does; undefined for other limits. */
   readonly pathPattern?: string
 }
@@ -88,6 +92,8 @@ export interface Internals {
   readonly switches: Switches
   /** The way in which addresses are stored; undefined where they are stored in full. */
   readonly privacy: AddressPrivacy | undefined
+  /** The number of leading bits of an IPv6 address that make one client. */
+  readonly ipv6Subnet: number
   readonly alerts: AlertSettings
   /** The alerts that this process sends by itself; undefined where it does not. */
   readonly alertJob: ScheduledJob | undefined
@@ -102,6 +108,8 @@ export interface Internals {
   countsByUser(ruleName: string | undefined): boolean
   /** Returns the limit that events name by its policy; undefined where it has no fixed rate, or is not in force. */
   limitNamed(policy: string): NamedLimit | undefined
+  /** Explains a request of the log as `explain` does, and says nothing of counters that may be another client's. */
+  explainLogged(options: ExplainOptions, logged: LoggedClient): Promise<Explanation>
   /**
    * Asks what is left to a client of a rule in force, and charges nothing; undefined where the rule counts by something else.
    *
@@ -115,10 +123,10 @@ export interface Internals {
    */
   overrideFor(client: string, path?: string): InForce | undefined
   /**
-   * Returns the names of the counters that a client may have: those of limits in code, of its overrides, and of the first
-   * thousand rules in force.
+   * Returns the names of the counters that a client may have: those of limits in code, of its overrides, and of the rules in
+   * force.
    */
-  clientCounters(client: string): string[]
+  clientCounters(client: string): Promise<string[]>
   /** The tables of counters; undefined where they are in memory, in Redis or in a store of the host's. */
   readonly counterTables: StoredCounters | undefined
   /** Forgets counters by their names, in the store and in this process. All processes obey within two seconds. */

@@ -43,6 +43,8 @@ function createReadings(
     fallbackActive: () => Number(limiter.storeIsDown),
     chargesOwed: () => limiter.owedCharges,
     chargesLost: () => limiter.lostCharges,
+    refundsOwed: () => limiter.owedRefunds,
+    refundsLost: () => limiter.lostRefunds,
     ...(usage === undefined ? {} : { usageDropped: () => usage.stats().dropped }),
     ...(count === undefined ? {} : { ...createEventReadings(events), incidentsOpen: count.read }),
     ...(settings.useDynamicRules ? createRuleReadings(settings, current, conditions) : {}),

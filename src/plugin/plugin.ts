@@ -15,6 +15,7 @@ import { REPLY } from '../http/request-reply.js'
 import type { RouteConfig } from '../http/routes/route-config.js'
 import { ConditionReports } from '../http/rule-choice.js'
 import { openCounting } from '../limiter/core/counting.js'
+import { channelsOn } from '../operations/alerts/channels/channels.js'
 import type { ListKeeper } from '../operations/lists/list-keeper.js'
 import { BanWriter } from '../rules/bans/ban-writer.js'
 import { openDatabase } from './client/client.js'
@@ -89,11 +90,8 @@ export async function registerWithSettings(app: FastifyInstance, settings: Setti
     enabled && settings.metrics
       ? await (await import('../operations/metrics/metrics.js')).openMetrics(settings.metrics)
       : undefined
-  const { emails, mailer, smtpUrl } = settings.alerts
-  if (enabled && emails.length > 0 && smtpUrl !== undefined && mailer === undefined) {
-    // The first alert would be too late to learn that it is not installed.
-    await (await import('../operations/alerts/mailer.js')).requireNodemailer()
-  }
+  // The first alert would be too late to learn that a package is not installed.
+  if (enabled) await Promise.all(channelsOn(settings.alerts).map((channel) => channel.prepare?.(settings.alerts)))
   const geo =
     enabled && settings.geo
       ? await (await import('../operations/geo/geo-files.js')).openGeoFiles(settings.geo, log)

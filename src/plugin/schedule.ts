@@ -3,7 +3,7 @@
 import type { OutageLog } from '../ground/outage-log.js'
 import { cleanupState } from '../limiter/stores/sql/state-cleanup.js'
 import { cleanupOldEvents } from '../log/rollups/retention.js'
-import type { IncidentAlertResult } from '../operations/alerts/send-incidents.js'
+import type { IncidentAlertResult } from '../operations/alerts/incidents.js'
 import { JobLeases } from '../operations/schedule/job-leases.js'
 import { type JobName, sharedJobName } from '../operations/schedule/schedule-options.js'
 import { type Job, Scheduler } from '../operations/schedule/scheduler.js'

@@ -136,9 +136,9 @@ export interface SmartRateLimit {
    */
   explain(options: ExplainOptions): Promise<Explanation>
   /**
-   * Resets the counters of a client, by its key in the event log (`ip:203.0.113.7`, `rule:api:user:7`): those of all
-   * prefixes and routes. Also resets a single counter, by its key in the store. Where addresses are not stored, the key
-   * may have the address or its pseudonym.
+   * Resets the counters of a client, as the event log spells it (`ip:203.0.113.7`, `user.org:acme`): those of all limits,
+   * rules and overrides. A key that names a rule (`rule:api:user:7`) resets those of that rule. Also resets a single
+   * counter, by its key in the store. Where addresses are not stored, the key may have the address or its pseudonym.
    *
    * @throws InvalidSettingError for a network, as the log has with `privacy: { addresses: 'truncated' }`
    * @throws the error of a store that cannot be reached

@@ -33,8 +33,9 @@ import { openSpoolFolder } from '../log/spool-folder.js'
 import { SpooledTable } from '../log/spooled-table.js'
 import { UsageLog } from '../log/usage/usage-log.js'
 import { deleteOldUsage, USAGE_ROWS, usageSpool } from '../log/usage/usage-table.js'
+import { channelsOn } from '../operations/alerts/channels/channels.js'
 import { deleteOldNotices, NoticeTable } from '../operations/alerts/notice-table.js'
-import type { NoticeMessages } from '../operations/alerts/send-notices.js'
+import type { NoticeMessages } from '../operations/alerts/notices.js'
 import type { Preview, PreviewDependencies } from '../reports/preview/preview.js'
 import { coverageFor } from '../reports/report.js'
 import { deleteExpiredBans } from '../rules/bans/ban-table.js'
@@ -79,13 +80,13 @@ export function createNoticeMessages(settings: Settings, { database }: OpenDatab
   const { alerts, clock, namespace } = settings
   const kept = databasesInUse(settings, database).includes(database) ? database : undefined
   const load = madeOnce(async () => {
-    const { NoticeMessages } = await import('../operations/alerts/send-notices.js')
+    const { NoticeMessages } = await import('../operations/alerts/notices.js')
     return new NoticeMessages({ database: kept, namespace, settings: alerts, clock, log })
   })
   let loaded: Promise<NoticeMessages | undefined> | undefined
   return {
     send(notices: readonly Notice[]): void {
-      if (alerts.emails.length === 0 && alerts.webhook === undefined) return
+      if (channelsOn(alerts).length === 0) return
       loaded = load()
         .then((messages) => {
           messages.send(notices)

@@ -1,5 +1,6 @@
 import { namedClient } from '../clients/client-networks.js'
 import { InvalidSettingError } from '../ground/errors.js'
+import { groupBy } from '../ground/group-by.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import { MINUTE_MS } from '../ground/time/clock.js'
 import { POLICY } from '../log/event-sql.js'
@@ -164,35 +165,50 @@ async function readPolicies(
   isTheirs: ClientCondition,
   bars: readonly PolicyBar[],
 ): Promise<ClientPolicy[]> {
-  const policies = [...new Set(bars.map(({ policy }) => policy))].map((policy) => {
-    const decided = bars.filter((bar) => bar.policy === policy)
-    return { policy, ...sumRequests(decided), last_ms: Math.max(...decided.map(({ last_ms }) => last_ms)) }
-  })
-  policies.sort(byRequests)
-  return Promise.all(
-    policies.map(async ({ last_ms, ...counts }) => ({
-      ...counts,
-      last_seen: clampedIsoTime(last_ms),
-      ...(await readStanding(snapshot, isTheirs, counts.policy, last_ms)),
-    })),
+  const policies = Array.from(
+    groupBy(bars, ({ policy }) => policy),
+    ([policy, decided]) => ({
+      policy,
+      ...sumRequests(decided),
+      last_ms: Math.max(...decided.map(({ last_ms }) => last_ms)),
+    }),
   )
+  policies.sort(byRequests)
+  const lasts = await readStandings(
+    snapshot,
+    isTheirs,
+    policies.map(({ last_ms }) => last_ms),
+  )
+  return policies.map(({ last_ms, ...counts }) => {
+    const { count, limit } = lasts.get(counts.policy) ?? { count: 0, limit: 0 }
+    return { ...counts, last_seen: clampedIsoTime(last_ms), count, limit }
+  })
 }
 
-async function readStanding(
+/**
+ * Reads what the last event of each policy counted, in one statement: the clients of a network may have met thousands.
+ *
+ * @param times those of the last events
+ */
+async function readStandings(
   { query, dialect }: LogSnapshot,
   isTheirs: ClientCondition,
-  policy: string,
-  lastMs: number,
-): Promise<{ readonly count: number; readonly limit: number }> {
+  times: readonly number[],
+): Promise<ReadonlyMap<string, { readonly count: number; readonly limit: number }>> {
   const parameters = new Parameters()
-  const [last] = await query<{ count: number; limit: number }>(
-    `SELECT count, "limit" FROM ${dialect.table('rate_limit_event')}
-     WHERE ${isTheirs(parameters)} AND "timestamp" >= ${dialect.fromMs(parameters.add(lastMs))}
-       AND (${POLICY}) = ${parameters.add(policy)}
-     ORDER BY "timestamp" DESC, id DESC LIMIT 1`,
+  // SQLite keeps the order of a CROSS JOIN: it looks each moment up, instead of all requests of the client.
+  const moments = `SELECT DISTINCT ${dialect.fromMs(dialect.jsonField(0, 'bigint'))} AS moment
+    FROM ${dialect.jsonRows(parameters.add(JSON.stringify(times.map((time) => [time]))))}`
+  const rows = await query<{ policy: string; count: number; limit: number }>(
+    `SELECT policy, count, "limit" FROM (
+       SELECT ${POLICY} AS policy, count, "limit",
+         ROW_NUMBER() OVER (PARTITION BY ${POLICY} ORDER BY "timestamp" DESC, id DESC) AS place
+       FROM (${moments}) AS moments CROSS JOIN ${dialect.table('rate_limit_event')}
+       WHERE ${isTheirs(parameters)} AND "timestamp" = moment
+     ) AS placed WHERE place = 1`,
     parameters.values,
   )
-  return last ?? { count: 0, limit: 0 }
+  return new Map(rows.map(({ policy, ...standing }) => [policy, standing]))
 }
 
 function readPaths(

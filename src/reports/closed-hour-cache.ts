@@ -1,9 +1,6 @@
 import type { Query, SqlValue } from '../database/dialect.js'
 import { DAY_MS, HOUR_MS, SECOND_MS } from '../ground/time/clock.js'
 import type { Sums } from '../log/rollups/sums.js'
-import type { HeavyHour } from './incidents/find-attackers.js'
-import type { PolicyTotal } from './incidents/find-policies.js'
-import { VersionedMemo } from './incidents/versioned-memo.js'
 
 /** The source of hours: the log as of one moment. */
 interface HourSource {
@@ -30,6 +27,8 @@ const MAX_QUERIES = 500
 const MAX_ROWS = 200_000
 /** The number of names above which the counts of a window are read anew: a list looks up some hundreds. */
 const MAX_NAMES = 10_000
+/** Forty days of hours: a month, and what was usual before it. */
+const MAX_HOURS = 960
 /** The rankings are read again at most this often after a change: late events can come for hours. */
 const REREAD_MS = 10 * SECOND_MS
 
@@ -44,6 +43,41 @@ interface Window {
   readonly version: string
   readonly readMs: number
   readonly usedMs: number
+}
+
+/** A client in an hour in which it is heavy. */
+export interface HeavyHour {
+  readonly client: string
+  readonly hour: number
+}
+
+/** The refusals of a policy in an hour. */
+export interface PolicyTotal {
+  readonly policy: string
+  readonly refused: number
+  readonly denied: number
+}
+
+/** The results of reading single hours, or incidents that are over, kept until something in them changes. */
+export class VersionedMemo<Key, Value> {
+  readonly #kept = new Map<Key, { readonly version: string; readonly value: Value }>()
+
+  /** Returns what is known of a version; undefined where that has to be read. */
+  get(key: Key, version: string): Value | undefined {
+    const kept = this.#kept.get(key)
+    return kept?.version === version ? kept.value : undefined
+  }
+
+  /** Keeps a value. What was kept for the longest time is forgotten. */
+  set(key: Key, version: string, value: Value): void {
+    this.#kept.delete(key)
+    this.#kept.set(key, { version, value })
+    for (const each of this.#kept.keys()) if (this.#kept.size > MAX_HOURS) this.#kept.delete(each)
+  }
+
+  clear(): void {
+    this.#kept.clear()
+  }
 }
 
 /**

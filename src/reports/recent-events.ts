@@ -13,8 +13,8 @@ export interface RecentEvent {
   readonly limit: number
   /** The rule; empty when none matched. */
   readonly rule_name: string
-  /** How many requests the row stands for; the time and the count are those of the last one. */
-  readonly weight: number
+  /** How many requests the row stands for, where these are several; the time and the count are those of the last one. */
+  readonly weight?: number
 }
 
 export interface ClientEvent extends RecentEvent {
@@ -32,6 +32,7 @@ export interface ClientEvent extends RecentEvent {
 interface EventRow extends Omit<ClientEvent, 'timestamp' | 'allowed'> {
   readonly timestamp: number
   readonly allowed: boolean | number
+  readonly weight: number
 }
 
 /** Reads the latest events that pass a condition, the newest first. */
@@ -47,5 +48,10 @@ export async function readRecentEvents(
      ${NEWEST_FIRST} LIMIT ${parameters.add(limit)}`,
     parameters.values,
   )
-  return rows.map((row) => ({ ...row, timestamp: clampedIsoTime(row.timestamp), allowed: Boolean(row.allowed) }))
+  return rows.map(({ weight, ...row }) => ({
+    ...row,
+    timestamp: clampedIsoTime(row.timestamp),
+    allowed: Boolean(row.allowed),
+    ...(weight > 1 && { weight }),
+  }))
 }

@@ -132,15 +132,14 @@ export class UsageReports {
   }
 
   /** Returns the policies that a client was charged by in the last days; `client` is as the log has it. */
-  async policiesOf(client: string): Promise<string[]> {
-    const rows = await this.#database.report((query) =>
-      query<{ policy: string }>(
-        `SELECT DISTINCT policy FROM ${this.#database.dialect.table(USAGE_TABLE)}
+  policiesOf(client: string): Promise<{ readonly policy: string; readonly unit: string }[]> {
+    return this.#database.report((query) =>
+      query<{ policy: string; unit: string }>(
+        `SELECT DISTINCT policy, unit FROM ${this.#database.dialect.table(USAGE_TABLE)}
          WHERE client = $1 AND span = 'day' AND period > $2 ORDER BY policy`,
         [client, dayOf(this.#clock.now() - LATEST_MS)],
       ),
     )
-    return rows.map(({ policy }) => policy)
   }
 
   async #read(options: UsageOptions, by: UsageOrder, byAmount: boolean, limit: number, after?: Position) {

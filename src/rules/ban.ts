@@ -1,11 +1,11 @@
 /** The bans of clients that a rule keeps refusing. */
 import type { Dialect } from '../database/dialect.js'
+import { type Field, integer } from '../ground/field.js'
 import { latestStartMs } from '../ground/time/clock.js'
 import type { PlainPolicy, Policy } from '../limiter/algorithm.js'
 import { MONTH_MS, windowEndMs, windowStartMs } from '../limiter/period.js'
 import { MAX_COUNT } from '../limiter/rate.js'
-import type { Field } from './description.js'
-import { DURATION, integerWithin } from './field-values.js'
+import { DURATION } from './field-values.js'
 
 /** The refusals after which a rule bans a client, and for how long. */
 export interface RuleBan {
@@ -22,10 +22,8 @@ const MAX_LENGTH = 10
 export const BAN_NOTE = 'banned by rule '
 
 export const BAN_AFTER = {
-  kind: 'integer',
+  ...integer(0, MAX_COUNT),
   default: 0,
-  parse: integerWithin(0, MAX_COUNT),
-  schema: { minimum: 0, maximum: MAX_COUNT },
   about: 'The refused requests within the longest window of the rate after which a client is banned; 0 for no ban.',
   help: 'After so many refused requests within the longest window of the rate the client is banned: all its requests are denied. 0: nobody is banned. Only for rules that count by IP address or by user.',
   panel: { title: 'Ban after', group: 'Ban', input: 'number' },

@@ -2,64 +2,8 @@
 
 import { type Dialect, type SqlWork, selectedColumns } from '../database/dialect.js'
 import { errorMessage, type FieldErrors, RuleValidationError } from '../ground/errors.js'
+import type { Field, Kind } from '../ground/field.js'
 import { parseMoment, validateStoredMoment } from './moment.js'
-
-/** The type of a field. A `moment` is an ISO text in a document, and milliseconds in a row that a statement reads. */
-export type Kind = 'text' | 'boolean' | 'integer' | 'moment'
-
-/** The description of one field of a row. */
-export interface Field {
-  readonly kind: Kind
-  /** The value where none is given. A field without a default is required. */
-  readonly default?: string | number | boolean | null
-  /**
-   * Parses a value: the only validation, for every way in which a row is written.
-   *
-   * @returns the value as servers use it
-   * @throws Error whose message is shown beside the field
-   */
-  readonly parse: (value: unknown) => unknown
-  /** Parses the stored spelling, where `parse` accepts others too: statements compare rows by that spelling only. */
-  readonly parseStored?: (value: unknown) => unknown
-  /** Returns the spelling in which a valid value is stored; without it the value is stored as given. */
-  readonly spell?: (value: unknown) => string
-  /**
-   * Returns a text as `parse` takes it where a person typed it with other blanks or letters: `5 / min` is `5/min`. Forms
-   * call it for a text that is wrong as it is.
-   */
-  readonly tidy?: (typed: string) => string
-  /** Returns how to write what a wrong text seems to mean, for the message of a form; undefined where that is unknown. */
-  readonly guess?: (typed: string) => string | undefined
-  /** `false` for a field that servers do not read of the rows in force. */
-  readonly enforced?: false
-  /** The JSON Schema of the field besides the type and the default. */
-  readonly schema?: Readonly<Record<string, unknown>>
-  /** The meaning of the field, for the JSON Schema, and for the panel where `help` is absent. */
-  readonly about: string
-  readonly help?: string
-  readonly panel: FieldInPanel
-}
-
-/** The presentation of a field in the panel. */
-export interface FieldInPanel {
-  readonly title: string
-  readonly input: 'text' | 'lines' | 'code' | 'number' | 'boolean' | 'select' | 'methods' | 'key' | 'moment' | 'expiry'
-  readonly example?: string
-  /** The text beside a check box. */
-  readonly label?: string
-  readonly options?: readonly Choice[]
-  /** The heading above the field in the form. */
-  readonly group?: string
-  /** The column that the list has for the field, and whether it can be sorted by that. */
-  readonly column?: 'shown' | 'sorted'
-  /** Whether the search of the list covers the field. */
-  readonly searched?: true
-}
-
-export interface Choice {
-  readonly value: string
-  readonly label: string
-}
 
 /** The fields of a table that can be given, in the order of documents. */
 export type FieldTable = Readonly<Record<string, Field>>
@@ -146,26 +90,28 @@ export type Values = Readonly<Record<string, unknown>>
 export type Extent = 'new' | 'stored' | 'part'
 
 /**
- * Validates fields.
+ * Parses fields.
  *
  * @param values an undefined value stays as it is, or takes its default
- * @returns one message for every wrong field
+ * @returns the valid fields, those of a new row with their defaults, and one message for every wrong field
  */
-export function fieldErrors(fields: FieldTable, values: Values, extent: Extent): FieldErrors {
+export function parseFields<Table extends FieldTable>(fields: Table, values: Values, extent: Extent) {
   const errors: Record<string, string> = {}
+  const parsed: Record<string, unknown> = {}
   for (const [name, field] of Object.entries(fields)) {
-    const value = values[name]
+    const value = values[name] === undefined && extent === 'new' ? field.default : values[name]
     if (value === undefined) {
       if (extent !== 'part' && !('default' in field)) errors[name] = 'is required'
       continue
     }
     try {
-      field.parse(value)
+      parsed[name] = field.parse(value)
     } catch (error) {
       errors[name] = errorMessage(error)
     }
   }
-  return errors
+  // The value of a field is the result of its own `parse`; the compiler cannot follow a loop over the table.
+  return { parsed: parsed as { readonly [Name in keyof Table]?: ReturnType<Table[Name]['parse']> }, errors }
 }
 
 /**
@@ -199,6 +145,17 @@ export function spelled(fields: FieldTable, values: Values): Record<string, stri
       return field.spell === undefined ? [] : [[name, field.spell(values[name])]]
     }),
   )
+}
+
+/** Returns the fields that values have; an undefined value stays as it is. */
+export function givenFields(fields: FieldTable, values: Values): Values {
+  const names = Object.keys(fields).filter((name) => values[name] !== undefined)
+  return Object.fromEntries(names.map((name) => [name, values[name]]))
+}
+
+/** Returns them as they are stored. */
+export function storedFields(fields: FieldTable, values: Values): Values {
+  return { ...givenFields(fields, values), ...spelled(fields, values) }
 }
 
 function momentText(milliseconds: number | null): string | null {

@@ -1,7 +1,7 @@
 /** The groups of rules: of each, the first rule that matches a request applies. */
 
+import type { Field } from '../ground/field.js'
 import { asText } from '../ground/storable.js'
-import type { Field } from './description.js'
 
 /** The most groups, the one without a name among them: a request has a limit of each. */
 export const MAX_GROUPS = 8

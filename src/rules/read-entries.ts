@@ -9,7 +9,8 @@ import {
   selectedColumns,
   toColumn,
 } from '../database/dialect.js'
-import { type Description, type Entry, type FieldTable, fieldEntries, type Kind } from './description.js'
+import type { Kind } from '../ground/field.js'
+import { type Description, type Entry, type FieldTable, fieldEntries } from './description.js'
 
 /** Rows per statement: some milliseconds of work. */
 const PAGE_SIZE = 500

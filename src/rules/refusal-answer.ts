@@ -1,7 +1,6 @@
 /** The answer to a refused request. */
+import { type Field, integer, upTo } from '../ground/field.js'
 import { validateStorable } from '../ground/storable.js'
-import type { Field } from './description.js'
-import { integerWithin, upTo } from './field-values.js'
 
 export interface RefusalAnswer {
   /** The status of the answer, 400 to 599. */
@@ -17,10 +16,8 @@ const MAX_STATUS = 599
 const MAX_MESSAGE_LENGTH = 500
 
 export const REFUSAL_STATUS = {
-  kind: 'integer',
+  ...integer(MIN_STATUS, MAX_STATUS),
   default: USUAL_ANSWER.statusCode,
-  parse: integerWithin(MIN_STATUS, MAX_STATUS),
-  schema: { minimum: MIN_STATUS, maximum: MAX_STATUS },
   about: 'The status of the answer to a refused request.',
   help: 'The status of the answer to a refused request, 400 to 599. 429 is what clients expect.',
   panel: { title: 'Status', group: 'Refusal', input: 'number' },

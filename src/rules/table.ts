@@ -3,16 +3,17 @@ import type { ConditionSources } from '../clients/condition-sources.js'
 import type { Database } from '../database/database.js'
 import { type Dialect, runStatement, type SqlValue, type SqlWork, toColumn } from '../database/dialect.js'
 import { RuleValidationError } from '../ground/errors.js'
+import type { Kind } from '../ground/field.js'
+import { createEntry } from './create-entry.js'
 import {
   type Description,
-  defaultsFor,
   type Entry,
   type Extent,
   expandShorthand,
   type FieldTable,
   fieldEntries,
-  type Kind,
-  spelled,
+  givenFields,
+  storedFields,
   type Values,
 } from './description.js'
 import { changeToken, currentAuthor, inOneAction } from './history/actor.js'
@@ -224,11 +225,9 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
   }
 
   #toEntry(given: Values, extent: 'new' | 'stored'): Entry<Table> {
-    const { fields } = this.#description
-    const values = this.#expand(given)
-    this.#validate(values, extent)
-    // The values are valid, which types cannot express.
-    return { ...defaultsFor(fields), ...storedFields(fields, values) } as Entry<Table>
+    const created = createEntry(this.#description, given, extent, { nowMs: this.#nowMs, sources: this.#sources })
+    if ('entry' in created) return created.entry
+    throw new RuleValidationError(created.errors, [], this.#description.entity)
   }
 
   #expand(given: Values): Values {
@@ -258,17 +257,6 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
       { column: 'changed_by', value: '$3' },
     ]
   }
-}
-
-/** Returns the fields that values have; an undefined value stays as it is. */
-function givenFields(fields: FieldTable, values: Values): Values {
-  const names = Object.keys(fields).filter((name) => values[name] !== undefined)
-  return Object.fromEntries(names.map((name) => [name, values[name]]))
-}
-
-/** Returns them as they are stored. */
-function storedFields(fields: FieldTable, values: Values): Values {
-  return { ...givenFields(fields, values), ...spelled(fields, values) }
 }
 
 function storedValues(names: readonly (readonly [string, { readonly kind: Kind }])[], entry: Values): unknown[] {

@@ -1,5 +1,5 @@
 /** The time for which a rule is in force: from one moment on until before another. */
-import type { Field } from './description.js'
+import type { Field } from '../ground/field.js'
 import { parseMoment } from './moment.js'
 
 /** The time of a rule, in milliseconds since the epoch; null where it has no such end. */
@@ -14,7 +14,7 @@ export const STARTS_AT = {
   parse: parseMoment,
   about: 'The moment from which the rule is in force, such as 2030-01-31T12:00:00Z; null for always.',
   help: 'The rule is in force from this moment on. Empty: at once.',
-  panel: { title: 'Starts', group: 'Time', input: 'moment' },
+  panel: { title: 'Starts', noun: 'start', group: 'Time', input: 'moment' },
 } as const satisfies Field
 
 export const ENDS_AT = {
@@ -23,7 +23,7 @@ export const ENDS_AT = {
   parse: parseMoment,
   about: 'The moment from which the rule is no longer in force, later than startsAt; null for never.',
   help: 'The rule is no longer in force from this moment on. Empty: it does not end.',
-  panel: { title: 'Ends', group: 'Time', input: 'moment' },
+  panel: { title: 'Ends', noun: 'end', group: 'Time', input: 'moment' },
 } as const satisfies Field
 
 export function isInForce({ startsAtMs, endsAtMs }: Validity, nowMs: number): boolean {

@@ -2,8 +2,9 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import fastifyCookie from '@fastify/cookie'
-import { forEachDatabase } from '../support/databases.js'
+import { forAnyDatabase } from '../support/databases.js'
 import { rawStatus, sendRaw } from '../support/http-client.js'
+import { long } from '../support/long.js'
 import { addressesOf } from '../support/panel-addresses.js'
 import { FROM_PANEL, formOf, PANEL, type PanelAppOptions, startWithPanel } from '../support/panel-app.js'
 import { fillPanel, panelContents } from '../support/panel-contents.js'
@@ -33,7 +34,7 @@ function spellingsOf(address: string): string[] {
   ]
 }
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   const forged = `ratelimit_staff=${fastifyCookie.sign('forged', 'another secret of 32 characters or so')}`
   const strangers: readonly [who: string, sent: Readonly<Record<string, string>>, options: PanelAppOptions][] = [
     ['an anonymous client', {}, {}],
@@ -42,7 +43,7 @@ forEachDatabase((provider) => {
   ]
   // What tells them apart is read from the request alone: on one database it is the same as on the other.
   for (const [number, [who, sent, options]] of strangers.slice(0, provider === 'sqlite' ? 3 : 1).entries()) {
-    test(`${who} gets nothing from any route, by any method, and changes nothing`, async (t) => {
+    test(`${who} gets nothing from any route, by any method, and changes nothing`, long(), async (t) => {
       const { request, routes, database, clock } = await startWithPanel(t, provider, options)
       await fillPanel(database)
       const before = await panelContents(database)
@@ -92,7 +93,7 @@ forEachDatabase((provider) => {
     assert.equal(last?.actor, 'alice')
   })
 
-  test('events cannot be made, changed or deleted, by any address; nor can counters', async (t) => {
+  test('events cannot be made, changed or deleted, by any address; nor can counters', long(), async (t) => {
     const { request, routes, database, asStaff } = await startWithPanel(t, provider)
     await fillPanel(database)
     const headers = await asStaff()
@@ -143,7 +144,7 @@ forEachDatabase((provider) => {
   })
 })
 
-test('no other spelling of an address gets past the guard', async (t) => {
+test('no other spelling of an address gets past the guard', long(), async (t) => {
   const { routes, database, port, clock } = await startWithPanel(t, 'sqlite')
   await fillPanel(database)
   const before = await panelContents(database)
@@ -171,7 +172,7 @@ test('after too many refusals of its address the panel still asks to sign in', a
   assert.match(text, /<form[^>]+method="post" action="\/ops\/admin\/sign-in"/)
 })
 
-test('only POST changes anything: of every action, by every other method, from the panel itself', async (t) => {
+test('only POST changes anything: of every action, by every other method, from the panel itself', long(), async (t) => {
   const { request, routes, database, asStaff, clock } = await startWithPanel(t, 'sqlite')
   await fillPanel(database)
   const headers = await asStaff()

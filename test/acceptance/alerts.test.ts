@@ -50,10 +50,9 @@ test('a client that was refused often is in one mail and one post, with the late
 })
 
 test('arguments of a call go before the settings, and no recipients are no channel', async (t) => {
-  const database = await openDatabase(t, 'sqlite')
   const [usual, other] = [await startWebhookReceiver(t), await startWebhookReceiver(t)]
   const { app, statuses } = await startApp(t, {
-    database,
+    database: 'sqlite',
     plugin: {
       logEvents: true,
       middleware: { defaultRate: '1/m' },

@@ -18,9 +18,8 @@ forEachDatabase((provider) => {
   for (const [algorithm, reset, retryAfter] of FULL) {
     for (const backend of ['database', 'memory'] as const) {
       test(`${algorithm} as the static limit, counters in ${backend}`, async (t) => {
-        const database = await openDatabase(t, provider)
         const middleware = { algorithm, backend, defaultRate: '4/m' }
-        const { clock, request, statuses } = await startApp(t, { database, plugin: { middleware } })
+        const { clock, request, statuses } = await startApp(t, { database: provider, plugin: { middleware } })
         assert.deepEqual(await statuses(4, '/'), [200, 200, 200, 200])
 
         const refused = await request('/')

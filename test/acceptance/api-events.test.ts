@@ -6,6 +6,7 @@ import { startWithApi } from '../support/api-app.js'
 import { countStatements } from '../support/count-statements.js'
 import { forEachDatabase, type Provider, type TestDatabase } from '../support/databases.js'
 import { EVENT } from '../support/events.js'
+import { long } from '../support/long.js'
 
 const BAD = 'ip:203.0.113.7'
 const SECRET = 'a secret of the host, long enough'
@@ -82,83 +83,91 @@ async function start(t: TestContext, provider: Provider, plugin = {}) {
 }
 
 forEachDatabase((provider) => {
-  test('every filter, and all together, list what the fields of the events say, the newest first', async (t) => {
-    const { database, clock, readAll } = await start(t, provider)
-    const nowMs = clock.now()
-    await insert(database, variedEvents(nowMs))
-    const all = await readAll({})
-    assert.equal(all.length, 240)
-    const order = all.map(({ timestamp, id }) => `${timestamp} ${String(id).padStart(9, '0')}`)
-    assert.deepEqual(order, order.toSorted().reverse())
-    const since = new Date(nowMs - 30 * 60_000).toISOString()
-    const until = new Date(nowMs - 5 * 60_000).toISOString()
-    const tests: readonly (readonly [Record<string, string>, (event: ShownEvent) => boolean])[] = [
-      [{ key: BAD }, ({ key }) => key === BAD],
-      ...[BAD, '203.0.113.7', 'ip:::ffff:203.0.113.7'].map((client): (typeof tests)[number] => [
-        { client },
-        (event) => event.client === BAD,
-      ]),
-      [{ client: 'user:7' }, ({ client }) => client === 'user:7'],
-      [{ client: '7' }, ({ client }) => client === 'user:7'],
-      [{ client: 'header:x-api-key:7' }, ({ client }) => client === 'header:x-api-key:7'],
-      [{ client: 'ip:192.0.2.1' }, () => false],
-      // An address of a network is compared by its bits, not by its beginning.
-      ...['203.0.113.0/24', 'ip:203.0.113.9/24', '203.0.112.0/22'].map((client): (typeof tests)[number] => [
-        { client },
-        (event) => event.client.startsWith('ip:203.0.113.'),
-      ]),
-      [{ client: '203.0.113.0/28' }, ({ client }) => client === BAD],
-      [{ client: '203.0.113.0/24', policy: 'login' }, (event) => /^ip:203\./.test(event.client) && isOfLogin(event)],
-      [{ client: '203.0.114.0/23' }, () => false],
-      [{ policy: 'login' }, isOfLogin],
-      [{ policy: 'team' }, ({ rules }) => rules === '+login:-team'],
-      ...['allowed', 'over_limit', 'denied', 'unavailable'].map((outcome): (typeof tests)[number] => [
-        { outcome },
-        (event) => event.outcome === outcome,
-      ]),
-      [{ allowed: 'false' }, ({ allowed }) => !allowed],
-      [{ allowed: 'true', outcome: 'over_limit' }, ({ allowed, outcome }) => allowed && outcome === 'over_limit'],
-      [{ allowed: 'true', outcome: 'denied' }, () => false],
-      [{ path: '/login' }, ({ path }) => path.startsWith('/login')],
-      [{ path: '/login%' }, () => false],
-      [{ method: 'POST' }, ({ method }) => method === 'POST'],
-      [{ since, until }, ({ timestamp }) => timestamp >= since && timestamp < until],
-      [
-        { client: BAD, policy: 'login', outcome: 'over_limit', path: '/', method: 'GET', since },
-        ({ client, outcome, method, timestamp, ...event }) =>
-          client === BAD && isOfLogin(event) && outcome === 'over_limit' && method === 'GET' && timestamp >= since,
-      ],
-    ]
-    for (const [query, isMeant] of tests) {
-      const expected = all.filter(isMeant).map(({ id }) => id)
-      for (const limit of [7, 1_000]) {
-        const listed = (await readAll(query, limit)).map(({ id }) => id)
-        assert.deepEqual(listed, expected, `${JSON.stringify(query)} by ${limit}`)
+  test(
+    'every filter, and all together, list what the fields of the events say, the newest first',
+    long(),
+    async (t) => {
+      const { database, clock, readAll } = await start(t, provider)
+      const nowMs = clock.now()
+      await insert(database, variedEvents(nowMs))
+      const all = await readAll({})
+      assert.equal(all.length, 240)
+      const order = all.map(({ timestamp, id }) => `${timestamp} ${String(id).padStart(9, '0')}`)
+      assert.deepEqual(order, order.toSorted().reverse())
+      const since = new Date(nowMs - 30 * 60_000).toISOString()
+      const until = new Date(nowMs - 5 * 60_000).toISOString()
+      const tests: readonly (readonly [Record<string, string>, (event: ShownEvent) => boolean])[] = [
+        [{ key: BAD }, ({ key }) => key === BAD],
+        ...[BAD, '203.0.113.7', 'ip:::ffff:203.0.113.7'].map((client): (typeof tests)[number] => [
+          { client },
+          (event) => event.client === BAD,
+        ]),
+        [{ client: 'user:7' }, ({ client }) => client === 'user:7'],
+        [{ client: '7' }, ({ client }) => client === 'user:7'],
+        [{ client: 'header:x-api-key:7' }, ({ client }) => client === 'header:x-api-key:7'],
+        [{ client: 'ip:192.0.2.1' }, () => false],
+        // An address of a network is compared by its bits, not by its beginning.
+        ...['203.0.113.0/24', 'ip:203.0.113.9/24', '203.0.112.0/22'].map((client): (typeof tests)[number] => [
+          { client },
+          (event) => event.client.startsWith('ip:203.0.113.'),
+        ]),
+        [{ client: '203.0.113.0/28' }, ({ client }) => client === BAD],
+        [{ client: '203.0.113.0/24', policy: 'login' }, (event) => /^ip:203\./.test(event.client) && isOfLogin(event)],
+        [{ client: '203.0.114.0/23' }, () => false],
+        [{ policy: 'login' }, isOfLogin],
+        [{ policy: 'team' }, ({ rules }) => rules === '+login:-team'],
+        ...['allowed', 'over_limit', 'denied', 'unavailable'].map((outcome): (typeof tests)[number] => [
+          { outcome },
+          (event) => event.outcome === outcome,
+        ]),
+        [{ allowed: 'false' }, ({ allowed }) => !allowed],
+        [{ allowed: 'true', outcome: 'over_limit' }, ({ allowed, outcome }) => allowed && outcome === 'over_limit'],
+        [{ allowed: 'true', outcome: 'denied' }, () => false],
+        [{ path: '/login' }, ({ path }) => path.startsWith('/login')],
+        [{ path: '/login%' }, () => false],
+        [{ method: 'POST' }, ({ method }) => method === 'POST'],
+        [{ since, until }, ({ timestamp }) => timestamp >= since && timestamp < until],
+        [
+          { client: BAD, policy: 'login', outcome: 'over_limit', path: '/', method: 'GET', since },
+          ({ client, outcome, method, timestamp, ...event }) =>
+            client === BAD && isOfLogin(event) && outcome === 'over_limit' && method === 'GET' && timestamp >= since,
+        ],
+      ]
+      for (const [query, isMeant] of tests) {
+        const expected = all.filter(isMeant).map(({ id }) => id)
+        for (const limit of [7, 1_000]) {
+          const listed = (await readAll(query, limit)).map(({ id }) => id)
+          assert.deepEqual(listed, expected, `${JSON.stringify(query)} by ${limit}`)
+        }
       }
-    }
-  })
+    },
+  )
 
-  test('a list has every event once, whatever is logged meanwhile, before its place and behind it', async (t) => {
-    const { database, clock, readAll } = await start(t, provider)
-    const nowMs = clock.now()
-    await insert(database, variedEvents(nowMs))
-    for (const query of [{}, { client: BAD }, { outcome: 'over_limit' }]) {
-      const before = await readAll(query)
-      const listed = await readAll(query, 7, async () => {
-        const late = { outcome: 'over_limit', allowed: false, path: '/late' } as const
-        await insert(database, [
-          { ...late, timestampMs: nowMs },
-          { ...late, timestampMs: nowMs - 2 * HOUR_MS },
-        ])
-      })
-      const ids = listed.map(({ id }) => id)
-      assert.equal(new Set(ids).size, ids.length)
-      const known = new Set(before.map(({ id }) => id))
-      const found = ids.filter((id) => known.has(id))
-      assert.deepEqual(found, [...known], JSON.stringify(query))
-      assert.equal(listed.at(-1)?.path, '/late', 'what came late is behind')
-    }
-  })
+  test(
+    'a list has every event once, whatever is logged meanwhile, before its place and behind it',
+    long(),
+    async (t) => {
+      const { database, clock, readAll } = await start(t, provider)
+      const nowMs = clock.now()
+      await insert(database, variedEvents(nowMs))
+      for (const query of [{}, { client: BAD }, { outcome: 'over_limit' }]) {
+        const before = await readAll(query)
+        const listed = await readAll(query, 7, async () => {
+          const late = { outcome: 'over_limit', allowed: false, path: '/late' } as const
+          await insert(database, [
+            { ...late, timestampMs: nowMs },
+            { ...late, timestampMs: nowMs - 2 * HOUR_MS },
+          ])
+        })
+        const ids = listed.map(({ id }) => id)
+        assert.equal(new Set(ids).size, ids.length)
+        const known = new Set(before.map(({ id }) => id))
+        const found = ids.filter((id) => known.has(id))
+        assert.deepEqual(found, [...known], JSON.stringify(query))
+        assert.equal(listed.at(-1)?.path, '/late', 'what came late is behind')
+      }
+    },
+  )
 
   test('events of a key, a client or an outcome are looked up in an index', async (t) => {
     const { database, clock, page } = await start(t, provider)

@@ -10,6 +10,7 @@ import { API, startWithApi } from '../support/api-app.js'
 import { countStatements } from '../support/count-statements.js'
 import { forEachDatabase, type TestDatabase } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 
 /** The statement that reads a slice. */
 const READS_SLICE = /SELECT \* FROM .*rate_limit_override/s
@@ -30,7 +31,7 @@ async function fill({ database }: TestDatabase, count: number): Promise<void> {
 }
 
 forEachDatabase((provider) => {
-  test('slices are read when they are asked for, few rows at a time, all as of the beginning', async (t) => {
+  test('slices are read when they are asked for, few rows at a time, all as of the beginning', long(), async (t) => {
     const { database, clock, call } = await startWithApi(t, provider)
     await fill(database, 3 * MOST + 1)
     const { rateLimitOverride, rateLimitRule } = database.client
@@ -60,7 +61,7 @@ forEachDatabase((provider) => {
     assert.deepEqual([head.status, head.text], [200, ''])
   })
 
-  test('nobody waits for the reader of an export, and what he reads is as of its beginning', async (t) => {
+  test('nobody waits for the reader of an export, and what he reads is as of its beginning', long(), async (t) => {
     const { database, port, tokens, call } = await startWithApi(t, provider)
     await fill(database, 20 * MOST)
     const socket = connect(port, '127.0.0.1')
@@ -83,7 +84,7 @@ forEachDatabase((provider) => {
     assert.equal(read.match(/"client":/g)?.length, 20 * MOST)
   })
 
-  test('an export is read no further when its reader is gone', async (t) => {
+  test('an export is read no further when its reader is gone', long(), async (t) => {
     const { database, port, tokens, call } = await startWithApi(t, provider)
     await fill(database, 20 * MOST)
     const counted = countStatements()
@@ -97,7 +98,7 @@ forEachDatabase((provider) => {
     counted.stop()
   })
 
-  test('beside an import an export is of before or of after', async (t) => {
+  test('beside an import an export is of before or of after', long(), async (t) => {
     const { call, database } = await startWithApi(t, provider)
     await fill(database, 2 * MOST)
     const before = (await call('GET', '/export', { as: 'viewer' })).json

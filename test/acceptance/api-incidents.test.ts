@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HOUR_MS } from '../../src/ground/time/clock.js'
 import { startWithApi } from '../support/api-app.js'
-import { forEachDatabase } from '../support/databases.js'
-import { logRows } from '../support/log-events.js'
+import { forAnyDatabase } from '../support/databases.js'
+import { logRows } from '../support/events.js'
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('incidents are those of a range, and a wrong range is named', async (t) => {
     const { call, database, clock } = await startWithApi(t, provider)
     const atMs = clock.now() - 5 * HOUR_MS

@@ -11,7 +11,8 @@ import { createToken } from '../../src/staff/api/token-text.js'
 import { mayDo, RIGHTS, type Right, STAFF_ROLES } from '../../src/staff/shell/roles.js'
 import { API, type JsonRequest, startWithApi } from '../support/api-app.js'
 import type { ApiDocument } from '../support/api-client.js'
-import { forEachDatabase } from '../support/databases.js'
+import { forAnyDatabase } from '../support/databases.js'
+import { long } from '../support/long.js'
 import { moduleUrl } from '../support/modules.js'
 import { runProgram } from '../support/optional-peers.js'
 
@@ -83,8 +84,8 @@ function strangers({ call }: Pick<Api, 'call'>) {
   }
 }
 
-forEachDatabase((provider) => {
-  test('every operation does for each role what the table says, and nothing for strangers', async (t) => {
+forAnyDatabase((provider) => {
+  test('every operation does for each role what the table says, and nothing for strangers', long(), async (t) => {
     const api = await startWithApi(t, provider)
     const { call, database } = api
     const { rateLimitRule, rateLimitOverride, rateLimitChange } = database.client
@@ -251,7 +252,7 @@ test('without tokens and authorize every request is refused; wrong options fail 
   assert.equal((await call('GET', '/rules', { as: 'admin' })).status, 401)
   assert.match(JSON.stringify(log), /accepts no tokens and has no \\"authorize\\"/)
   for (const [api, message] of [
-    [{ token: true }, /"token" of apiPlugin does not exist: give one of tokens, authorize/],
+    [{ token: true }, /"token" of apiPlugin does not exist\. Did you mean `tokens`\? Give one of tokens, authorize/],
     [{ tokens: 'yes' }, /"tokens" of apiPlugin is yes: give true or false/],
     [{ authorize: 'admin' }, /"authorize" is not a function/],
     [{ prefix: '' }, /has no prefix/],
@@ -262,19 +263,22 @@ test('without tokens and authorize every request is refused; wrong options fail 
   assert.ok(API)
 })
 
-test('the document of the host lacks the API, which has its own; without @fastify/swagger the start says so', async (t) => {
-  const { call, app } = await startWithApi(t, 'sqlite', {
-    before: async (host) => {
-      await host.register(fastifySwagger, { openapi: {} })
-      host.addSchema({ $id: 'Rule', type: 'object', properties: { secret: { type: 'string' } } })
-    },
-  })
-  const { openapi, components } = (await call('GET', '/openapi.json', { as: 'viewer' })).json
-  assert.equal(openapi, '3.1.0')
-  assert.deepEqual(Object.keys(components.schemas).sort(), ['Change', 'Override', 'OverrideEntry', 'Problem', 'Rule'])
-  assert.ok('pathPattern' in components.schemas.Rule.properties)
-  assert.deepEqual(Object.keys(app.swagger().paths ?? {}), ['/', '/api/orders'])
-  const program = `
+test(
+  'the document of the host lacks the API, which has its own; without @fastify/swagger the start says so',
+  long(),
+  async (t) => {
+    const { call, app } = await startWithApi(t, 'sqlite', {
+      before: async (host) => {
+        await host.register(fastifySwagger, { openapi: {} })
+        host.addSchema({ $id: 'Rule', type: 'object', properties: { secret: { type: 'string' } } })
+      },
+    })
+    const { openapi, components } = (await call('GET', '/openapi.json', { as: 'viewer' })).json
+    assert.equal(openapi, '3.1.0')
+    assert.deepEqual(Object.keys(components.schemas).sort(), ['Change', 'Override', 'OverrideEntry', 'Problem', 'Rule'])
+    assert.ok('pathPattern' in components.schemas.Rule.properties)
+    assert.deepEqual(Object.keys(app.swagger().paths ?? {}), ['/', '/api/orders'])
+    const program = `
     import Fastify from ${JSON.stringify(import.meta.resolve('fastify'))}
     import { apiPlugin } from ${JSON.stringify(moduleUrl('src/api'))}
     import { rateLimitPlugin } from ${JSON.stringify(moduleUrl('src/index'))}
@@ -287,9 +291,10 @@ test('the document of the host lacks the API, which has its own; without @fastif
       console.log(error.message)
     }
   `
-  const { stdout } = await runProgram(t, program, { missing: ['@fastify/swagger'] })
-  assert.match(
-    stdout,
-    /apiPlugin needs the package @fastify\/swagger, 9\.9\.0 or later: run "npm install @fastify\/swagger"/,
-  )
-})
+    const { stdout } = await runProgram(t, program, { missing: ['@fastify/swagger'] })
+    assert.match(
+      stdout,
+      /apiPlugin needs the package @fastify\/swagger, 9\.9\.0 or later: run "npm install @fastify\/swagger"/,
+    )
+  },
+)

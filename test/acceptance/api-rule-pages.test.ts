@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { createRateLimitClient } from '../../src/index.js'
 import { startWithApi } from '../support/api-app.js'
-import { forEachDatabase } from '../support/databases.js'
+import { forAnyDatabase } from '../support/databases.js'
 
 const RULE = { pathPattern: '^/api/', rate: '5/m' }
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('the next request sees a change of the rules, whichever door it came through', async (t) => {
     const {
       call,
@@ -40,7 +40,7 @@ forEachDatabase((provider) => {
     }
   })
 
-  test('pages are by group, priority and name, and each begins where the last one ended', async (t) => {
+  test('pages are by priority and name, whatever the group, and each begins where the last one ended', async (t) => {
     const { call, database } = await startWithApi(t, provider)
     await database.client.rateLimitRule.createMany({
       data: ['a- 0', 'b- 3', 'c-team 1', 'd-team 1', 'e-team 2', 'f-org 0', 'g- 3', 'h-org 9'].map((text) => {
@@ -55,7 +55,7 @@ forEachDatabase((provider) => {
       if (json.nextCursor === null) break
       cursor = `&cursor=${json.nextCursor}`
     }
-    assert.equal(names.join(''), 'bgahfecd')
+    assert.equal(names.join(''), 'hbgecdaf')
   })
 
   test('a ninth group is a wrong field, in an import too', async (t) => {

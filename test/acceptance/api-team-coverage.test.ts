@@ -4,12 +4,12 @@ import { test } from 'node:test'
 import otherRateLimit from '@fastify/rate-limit'
 import type { FastifyInstance } from 'fastify'
 import { openDatabase, startApp } from '../support/build-app.js'
-import { forEachDatabase } from '../support/databases.js'
+import { forAnyDatabase } from '../support/databases.js'
 
 const ALICE = '203.0.113.7'
 const ONCE = { middleware: { defaultRate: '1/h' } }
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('skipPaths end at a slash: /health and /health/db are free, /healthy is not', async (t) => {
     const database = await openDatabase(t, provider)
     const { app, request, statuses } = await startApp(t, {
@@ -64,9 +64,8 @@ forEachDatabase((provider) => {
   })
 
   test('a client of the deny list is refused at once with limit 0 and no Retry-After, even when it is allow-listed', async (t) => {
-    const database = await openDatabase(t, provider)
     const { request, statuses } = await startApp(t, {
-      database,
+      database: provider,
       plugin: { middleware: { denyList: ['192.0.2.0/24'], allowList: ['192.0.2.1', '10.0.0.0/8'] } },
     })
 
@@ -101,9 +100,8 @@ forEachDatabase((provider) => {
   })
 
   test('HEAD, POST and GET of one client share one counter', async (t) => {
-    const database = await openDatabase(t, provider)
     const { request } = await startApp(t, {
-      database,
+      database: provider,
       plugin: { middleware: { defaultRate: '3/h' } },
       routes: (app) => {
         app.get('/', async () => 'ok')
@@ -118,10 +116,9 @@ forEachDatabase((provider) => {
   })
 
   test('routes declared before the plugin, and in child plugins on both sides of it, are limited', async (t) => {
-    const database = await openDatabase(t, provider)
     const child = (path: string) => async (app: FastifyInstance) => void app.get(path, async () => 'ok')
     const { statuses } = await startApp(t, {
-      database,
+      database: provider,
       plugin: { middleware: { defaultRate: '4/h' } },
       before: async (app) => {
         app.get('/early', async () => 'ok')
@@ -142,9 +139,8 @@ forEachDatabase((provider) => {
   })
 
   test('registered in a child scope, it limits the routes of that scope alone', async (t) => {
-    const database = await openDatabase(t, provider)
     const { statuses, request } = await startApp(t, {
-      database,
+      database: provider,
       plugin: ONCE,
       inChildScope: true,
       before: (app) => {
@@ -173,9 +169,8 @@ forEachDatabase((provider) => {
   })
 
   test("hook: 'preHandler' knows the users that earlier hooks find, and a 400 raised before it is not counted", async (t) => {
-    const database = await openDatabase(t, provider)
     const { statuses } = await startApp(t, {
-      database,
+      database: provider,
       plugin: { hook: 'preHandler', middleware: { defaultRate: '1/h', key: 'user' } },
       routes: (app) => {
         app.decorateRequest('user', null)
@@ -195,9 +190,8 @@ forEachDatabase((provider) => {
   })
 
   test('@fastify/rate-limit lives in the same app: each refuses by its own limit', async (t) => {
-    const database = await openDatabase(t, provider)
     const { request, app } = await startApp(t, {
-      database,
+      database: provider,
       plugin: { middleware: { defaultRate: '3/h' } },
       before: async (app) => {
         await app.register(otherRateLimit, { global: false })

@@ -2,8 +2,8 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { SECOND_MS } from '../../src/ground/time/clock.js'
-import { openDatabase, startApp } from '../support/build-app.js'
-import { forEachDatabase } from '../support/databases.js'
+import { startApp } from '../support/build-app.js'
+import { forAnyDatabase } from '../support/databases.js'
 import type { Answer } from '../support/http-client.js'
 
 const ALICE = '203.0.113.7'
@@ -17,10 +17,12 @@ function limitHeaders({ headers }: Answer) {
   }
 }
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('with 5/m the sixth request of a client is refused, and another client still has all 5', async (t) => {
-    const database = await openDatabase(t, provider)
-    const { statuses, request } = await startApp(t, { database, plugin: { middleware: { defaultRate: '5/m' } } })
+    const { statuses, request } = await startApp(t, {
+      database: provider,
+      plugin: { middleware: { defaultRate: '5/m' } },
+    })
 
     assert.deepEqual(await statuses(6, '/things', { from: ALICE }), [200, 200, 200, 200, 200, 429])
 
@@ -30,8 +32,7 @@ forEachDatabase((provider) => {
   })
 
   test('every checked answer has the limit, what is left (4, 3, 2, 1, 0, 0) and the seconds until the window ends', async (t) => {
-    const database = await openDatabase(t, provider)
-    const { request, clock } = await startApp(t, { database, plugin: { middleware: { defaultRate: '5/m' } } })
+    const { request, clock } = await startApp(t, { database: provider, plugin: { middleware: { defaultRate: '5/m' } } })
     const seen: unknown[] = []
     for (let count = 1; count <= 6; count++) {
       seen.push(limitHeaders(await request('/')))
@@ -49,8 +50,7 @@ forEachDatabase((provider) => {
   })
 
   test('a refusal 48 s into the minute is a JSON 429 that asks to wait 12 seconds', async (t) => {
-    const database = await openDatabase(t, provider)
-    const { request, clock } = await startApp(t, { database, plugin: { middleware: { defaultRate: '2/m' } } })
+    const { request, clock } = await startApp(t, { database: provider, plugin: { middleware: { defaultRate: '2/m' } } })
     clock.advance(48 * SECOND_MS)
     await request('/')
     await request('/')
@@ -73,16 +73,17 @@ forEachDatabase((provider) => {
   })
 
   test('allowed answers carry no Retry-After', async (t) => {
-    const database = await openDatabase(t, provider)
-    const { request } = await startApp(t, { database, plugin: { middleware: { defaultRate: '1/m' } } })
+    const { request } = await startApp(t, { database: provider, plugin: { middleware: { defaultRate: '1/m' } } })
 
     assert.equal((await request('/')).headers['retry-after'], undefined)
     assert.equal((await request('/')).headers['retry-after'], '60')
   })
 
   test('a window ends on the full minute: a client refused until then has its whole limit again', async (t) => {
-    const database = await openDatabase(t, provider)
-    const { statuses, clock } = await startApp(t, { database, plugin: { middleware: { defaultRate: '2/m' } } })
+    const { statuses, clock } = await startApp(t, {
+      database: provider,
+      plugin: { middleware: { defaultRate: '2/m' } },
+    })
     clock.advance(45 * SECOND_MS)
 
     assert.deepEqual(await statuses(3, '/'), [200, 200, 429])
@@ -93,10 +94,9 @@ forEachDatabase((provider) => {
   })
 
   test('the longest prefix decides: /auth/admin has 1/m, the rest of /auth/ 2/m, all else 3/m', async (t) => {
-    const database = await openDatabase(t, provider)
     const rateLimits = { '/auth/': '2/m', '/auth/admin': '1/m' }
     const { request } = await startApp(t, {
-      database,
+      database: provider,
       plugin: { middleware: { defaultRate: '3/m', rateLimits } },
     })
     const limitOf = async (path: string) => (await request(path)).headers['x-ratelimit-limit']
@@ -111,9 +111,8 @@ forEachDatabase((provider) => {
   })
 
   test('a prefix without a slash at its end covers /auth and /auth/login, but not /authors', async (t) => {
-    const database = await openDatabase(t, provider)
     const { request } = await startApp(t, {
-      database,
+      database: provider,
       plugin: { middleware: { defaultRate: '9/m', rateLimits: { '/auth': '2/m' } } },
     })
     const limitOf = async (path: string) => (await request(path)).headers['x-ratelimit-limit']
@@ -126,9 +125,8 @@ forEachDatabase((provider) => {
   })
 
   test('a prefix has one counter per client, shared by its paths and by nothing else', async (t) => {
-    const database = await openDatabase(t, provider)
     const { statuses, request } = await startApp(t, {
-      database,
+      database: provider,
       plugin: { middleware: { defaultRate: '3/m', rateLimits: { '/auth/': '2/m', '/api/': '2/m' } } },
     })
 
@@ -141,8 +139,10 @@ forEachDatabase((provider) => {
   })
 
   test('block: false counts and reports, but refuses no request', async (t) => {
-    const database = await openDatabase(t, provider)
-    const { request } = await startApp(t, { database, plugin: { middleware: { defaultRate: '2/m', block: false } } })
+    const { request } = await startApp(t, {
+      database: provider,
+      plugin: { middleware: { defaultRate: '2/m', block: false } },
+    })
     const answers = [await request('/'), await request('/'), await request('/')]
 
     assert.deepEqual(
@@ -156,8 +156,7 @@ forEachDatabase((provider) => {
   })
 
   test('a limit of 0 refuses everything and promises no time at which that changes', async (t) => {
-    const database = await openDatabase(t, provider)
-    const { request } = await startApp(t, { database, plugin: { middleware: { defaultRate: '0/m' } } })
+    const { request } = await startApp(t, { database: provider, plugin: { middleware: { defaultRate: '0/m' } } })
 
     const { status, headers, text } = await request('/')
 
@@ -169,9 +168,8 @@ forEachDatabase((provider) => {
   })
 
   test("the host's error handler may reshape the refusal, and keeps its headers", async (t) => {
-    const database = await openDatabase(t, provider)
     const { request } = await startApp(t, {
-      database,
+      database: provider,
       plugin: { middleware: { defaultRate: '0/h' } },
       before: (app) => {
         app.setErrorHandler<Error & { code: string; statusCode: number }>((error, _request, reply) =>
@@ -188,9 +186,8 @@ forEachDatabase((provider) => {
   })
 
   test("headers: 'none' sends no X-RateLimit header, but still Retry-After with a refusal", async (t) => {
-    const database = await openDatabase(t, provider)
     const { request } = await startApp(t, {
-      database,
+      database: provider,
       plugin: { headers: 'none', middleware: { defaultRate: '1/m' } },
     })
 

@@ -3,10 +3,10 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { internalsFor } from '../../src/plugin/internals.js'
 import { startWithApi } from '../support/api-app.js'
-import { forEachDatabase } from '../support/databases.js'
+import { forAnyDatabase } from '../support/databases.js'
 import { charge } from '../support/usage.js'
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('usage of a month is listed page by page, and a wrong parameter is named', async (t) => {
     const { app, call, clock } = await startWithApi(t, provider)
     const { usage } = internalsFor(app)

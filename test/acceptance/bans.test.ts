@@ -11,8 +11,9 @@ import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { type FakeClock, fakeClock } from '../support/clock.js'
 import { countStatements } from '../support/count-statements.js'
-import { forEachDatabase, type Provider, postgresqlMissing, type TestDatabase } from '../support/databases.js'
+import { forAnyDatabase, type Provider, postgresqlMissing, type TestDatabase } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { LOADER, modulePath } from '../support/modules.js'
 import { openRedis, redisMissing } from '../support/redis.js'
 import { refusalOf } from '../support/refusal.js'
@@ -26,7 +27,7 @@ const HOURLY = { algorithm: 'fixed_window', limit: 9, periodMs: HOUR_MS } as con
 /** What a client gets from the beginning of a window on. */
 const UNTIL_BANNED = [200, 200, 429, 429, 429, 403, 403]
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   for (const backend of ['database', 'memory'] as const) {
     for (const algorithm of ALGORITHMS) {
       test(`after three refusals a client is denied everything for two hours: ${algorithm}, counters in ${backend}`, async (t) => {
@@ -387,7 +388,7 @@ forEachDatabase((provider) => {
     await counted(302)
   })
 
-  test('a rule has at most 10,000 bans in force, which is logged once', async (t) => {
+  test('a rule has at most 10,000 bans in force, which is logged once', long(), async (t) => {
     const { database, rules, overrides, statuses, banned, log, clock } = await start(t, provider)
     await rules.create({ data: SIGN_IN })
     await fillWithBans(database, 9_999, clock.now() + HOUR_MS)
@@ -450,7 +451,7 @@ test('counters in Redis count refusals, too, and start afresh', { skip: redisMis
   assert.deepEqual(await statuses(4, '/sign-in', { from: ALICE }), [429, 429, 429, 403])
 })
 
-test('four processes that refuse a client at once write one ban', { skip: postgresqlMissing }, async (t) => {
+test('four processes that refuse a client at once write one ban', long(postgresqlMissing), async (t) => {
   const { app, database, rules, clock } = await start(t, 'postgresql')
   await rules.create({ data: { ...SIGN_IN, rate: '2/h', banAfter: 40 } })
   const servers = await Promise.all([1, 2, 3, 4].map(() => startServer(t, database, clock.now())))

@@ -6,8 +6,8 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { ClientMemory } from '../../src/ground/remember.js'
 import type { Check, MiddlewareOptions, RateLimitOptions, Store } from '../../src/index.js'
 import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
-import { openDatabase, startApp, WARN } from '../support/build-app.js'
-import { forEachDatabase } from '../support/databases.js'
+import { startApp, WARN } from '../support/build-app.js'
+import { forAnyDatabase } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
 import { REDIS_URL, redisMissing } from '../support/redis.js'
 
@@ -47,7 +47,7 @@ for (const [name, backend] of [
       const app = await start(t, limits({ defaultRate: '2/m', key: 'header:x-a', ceiling: '4/m' }), fresh())
       for (const value of [1, 2, 3]) assert.deepEqual(await app.statuses(1, '/', byHeader(value)), [200])
       const admitted = await app.request('/', byHeader(4))
-      assert.deepEqual([admitted.status, admitted.headers['x-ratelimit-limit']], [200, '2'])
+      assert.deepEqual([admitted.status, admitted.headers['x-ratelimit-limit']], [200, '4'])
       const refused = await app.request('/', byHeader(5))
       assert.deepEqual([refused.status, refused.headers['x-ratelimit-limit']], [429, '4'])
       assert.deepEqual(await app.statuses(2, '/', byHeader(6)), [429, 429])
@@ -138,17 +138,16 @@ for (const [name, backend] of [
       assert.deepEqual(await app.statuses(2, '/dear'), [200, 200])
       assert.deepEqual(await app.statuses(5, '/free'), [200, 200, 200, 200, 200])
       const [before, , after] = JSON.parse((await app.request('/asks')).text)
-      assert.deepEqual([before.allowed, before.limit], [true, 100])
+      assert.deepEqual([before.allowed, before.limit, before.remaining], [true, 3, 1])
       assert.deepEqual([after.allowed, after.limit, after.count], [false, 3, 3])
     })
   })
 }
 
-forEachDatabase((provider) => {
-  test('a refusal by the ceiling is logged as such; overrides with a rate count, passes and denials do not', async (t) => {
-    const database = await openDatabase(t, provider)
+forAnyDatabase((provider) => {
+  test('the event tells of the ceiling where it has the smaller share left; overrides with a rate count, passes and denials do not', async (t) => {
     const { app, statuses } = await startApp(t, {
-      database,
+      database: provider,
       plugin: { logEvents: true, useDynamicRules: true, middleware: { defaultRate: '100/m', ceiling: '2/m' } },
     })
     const { client, events } = app.smartRateLimit
@@ -167,21 +166,30 @@ forEachDatabase((provider) => {
     assert.deepEqual(
       rows.map(({ key, ruleName, policy, outcome, count, limit }) => [key, ruleName, policy, outcome, count, limit]),
       [
-        ['rule:api:1', 'api', 'api', 'allowed', 1, 50],
-        [`ip:${ALICE}`, '', 'default', 'allowed', 1, 100],
+        [`ip:${ALICE}`, '', 'ceiling', 'allowed', 1, 2],
+        [`ip:${ALICE}`, '', 'ceiling', 'allowed', 2, 2],
         [`ip:${ALICE}`, '', 'ceiling', 'over_limit', 3, 2],
-        [`ip:${BOB}`, '', 'override', 'allowed', 1, 90],
-        [`ip:${BOB}`, '', 'override', 'allowed', 2, 90],
+        [`ip:${BOB}`, '', 'ceiling', 'allowed', 1, 2],
+        [`ip:${BOB}`, '', 'ceiling', 'allowed', 2, 2],
         [`ip:${BOB}`, '', 'ceiling', 'over_limit', 3, 2],
       ],
     )
+    // Whom the limit beside the ceiling counted, and the hit of its rule.
+    assert.deepEqual(
+      rows.slice(0, 3).map(({ client: counted, rules }) => [counted, rules]),
+      [
+        ['header:x-a:1', '+api'],
+        [`ip:${ALICE}`, ''],
+        [`ip:${ALICE}`, ''],
+      ],
+    )
+    assert.deepEqual(await app.smartRateLimit.analytics.getRuleHitCounts(), [{ rule_name: 'api', hits: 1, blocked: 0 }])
   })
 
   for (const middleware of [{ algorithm: 'token_bucket' }, { lease: '1s' }, { block: false }] as const) {
     test(`of many requests at once exactly the ceiling is admitted: ${JSON.stringify(middleware)}`, async (t) => {
-      const database = await openDatabase(t, provider)
       const { request } = await startApp(t, {
-        database,
+        database: provider,
         plugin: { middleware: { defaultRate: '10/m', key: 'header:x-a+ip', ceiling: '20/m', ...middleware } },
       })
       const answers = await Promise.all(Array.from({ length: 60 }, (_, place) => request('/', byHeader(place % 6))))
@@ -262,18 +270,18 @@ test('every request counts against the ceiling; once its refusal is known, made-
 
 test('made-up values beyond the ceiling leave no counters in memory', async (t) => {
   const evicting = new MemoryStore({ maxKeys: 5 })
-  const app = await start(t, { backend: evicting, defaultRate: '5/m', key: 'header:x-a', ceiling: '2/m' })
+  const middleware = { backend: evicting, defaultRate: '5/m', key: 'header:x-a', ceiling: '2/m' }
+  const app = await start(t, middleware, { headers: 'draft' })
   await app.statuses(1, '/', byHeader('mine', BOB))
   for (let value = 0; value < 20; value++) await app.request('/', byHeader(value))
   assert.equal(evicting.size, 5)
   const { headers } = await app.request('/', byHeader('mine', BOB))
-  assert.equal(headers['x-ratelimit-remaining'], '3', 'the counter of another client has not made room for them')
+  assert.match(String(headers.ratelimit), /^"default";r=3;/, 'the counter of another client has not made room for them')
 })
 
 test('denials count against nothing, and requests that are refused for the length of their path count', async (t) => {
-  const database = await openDatabase(t, 'sqlite')
   const { app, statuses } = await startApp(t, {
-    database,
+    database: 'sqlite',
     plugin: { useDynamicRules: true, middleware: { ceiling: '3/m', denyList: ['192.0.2.0/24'] } },
     routes: (scope) => {
       scope.get('/*', async () => 'ok')

@@ -6,6 +6,7 @@ import type { FastifyRequest } from 'fastify'
 import { SECOND_MS } from '../../src/ground/time/clock.js'
 import { eventually } from '../support/eventually.js'
 import { type GroupRule, NOON_MS, startGroupApp } from '../support/group-app.js'
+import { long } from '../support/long.js'
 import { forEachStore, onRedisCluster, type TestStore } from '../support/stores.js'
 
 const DECEMBER_MS = Date.UTC(2026, 11, 1)
@@ -74,17 +75,21 @@ async function start(t: TestContext, rules: readonly GroupRule[], open?: () => P
 }
 
 function onStore(name: string, open?: () => Promise<TestStore>): void {
-  test(`a stream that charged forty times and is aborted keeps what it was charged, and gives the rest back: counted in ${name}`, async (t) => {
-    const { begin, haveCounts, usage } = await start(t, [{ ...TOKENS, reserve: 500 }, BUDGET], open)
-    const { words, leave } = await begin()
-    const left = await words(40)
-    assert.deepEqual([left.slice(0, 2), left.at(-1)], [[500, 500], 500], 'they are within what is reserved')
-    await haveCounts('alice', { tokens: 500, budget: 400 })
-    await leave()
-    await haveCounts('alice', { tokens: 400, budget: 400 })
-    await eventually('usage is written', async () => (await usage('client'))[0]?.amount === 400)
-    assert.deepEqual(await usage('client'), [{ client: 'user:alice', amount: 400, requests: 1 }])
-  })
+  test(
+    `a stream that charged forty times and is aborted keeps what it was charged, and gives the rest back: counted in ${name}`,
+    long(),
+    async (t) => {
+      const { begin, haveCounts, usage } = await start(t, [{ ...TOKENS, reserve: 500 }, BUDGET], open)
+      const { words, leave } = await begin()
+      const left = await words(40)
+      assert.deepEqual([left.slice(0, 2), left.at(-1)], [[500, 500], 500], 'they are within what is reserved')
+      await haveCounts('alice', { tokens: 500, budget: 400 })
+      await leave()
+      await haveCounts('alice', { tokens: 400, budget: 400 })
+      await eventually('usage is written', async () => (await usage('client'))[0]?.amount === 400)
+      assert.deepEqual(await usage('client'), [{ client: 'user:alice', amount: 400, requests: 1 }])
+    },
+  )
 
   test(`a stream that is aborted before it charged keeps its reservation, and its first charge settles it: counted in ${name}`, async (t) => {
     const { begin, haveCounts, chargeLater, clock } = await start(t, [TOKENS, BUDGET], open)

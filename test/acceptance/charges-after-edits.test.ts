@@ -4,6 +4,7 @@ import { describe, test } from 'node:test'
 import { HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 import { RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { type RunningApp, startRunningApp } from '../support/running-requests.js'
 import { forEachStore, onRedisCluster, type TestStore } from '../support/stores.js'
 
@@ -15,23 +16,27 @@ function edit({ app }: RunningApp, data: Readonly<Record<string, string | number
 
 function onStore(name: string, open?: () => Promise<TestStore>): void {
   for (const algorithm of RATE_ALGORITHMS) {
-    test(`a request that began under a rate of other windows counts in those of today, and takes nothing away: ${algorithm}, counted in ${name}`, async (t) => {
-      const app = await startRunningApp(t, [{ ...TOKENS, algorithm }], { open })
-      const [before, unused] = [await app.run(), await app.run()]
-      await edit(app, { rate: '1000/h' })
-      const since = await app.run()
-      assert.equal(await since.charge(200), 800)
-      await since.end()
-      await app.haveCounts('alice', { tokens: 200 })
-      for (let charged = 20; charged <= 200; charged += 20) {
-        assert.equal(await before.charge(20), 800 - Math.max(0, charged - 30))
-      }
-      await before.end()
-      // Nothing is given back to windows that have not taken it.
-      assert.equal(await unused.charge(10), 630)
-      await unused.end()
-      await app.haveCounts('alice', { tokens: 370 })
-    })
+    test(
+      `a request that began under a rate of other windows counts in those of today, and takes nothing away: ${algorithm}, counted in ${name}`,
+      long(),
+      async (t) => {
+        const app = await startRunningApp(t, [{ ...TOKENS, algorithm }], { open })
+        const [before, unused] = [await app.run(), await app.run()]
+        await edit(app, { rate: '1000/h' })
+        const since = await app.run()
+        assert.equal(await since.charge(200), 800)
+        await since.end()
+        await app.haveCounts('alice', { tokens: 200 })
+        for (let charged = 20; charged <= 200; charged += 20) {
+          assert.equal(await before.charge(20), 800 - Math.max(0, charged - 30))
+        }
+        await before.end()
+        // Nothing is given back to windows that have not taken it.
+        assert.equal(await unused.charge(10), 630)
+        await unused.end()
+        await app.haveCounts('alice', { tokens: 370 })
+      },
+    )
 
     test(`a charge counts in the window then current, and what it reserved is not given back to that: ${algorithm}, counted in ${name}`, async (t) => {
       const app = await startRunningApp(t, [{ ...TOKENS, algorithm }], { open })

@@ -3,7 +3,8 @@ import assert from 'node:assert/strict'
 import { connect } from 'node:net'
 import { type TestContext, test } from 'node:test'
 import { CHECK, startWithChecks } from '../support/check-app.js'
-import { forEachDatabase } from '../support/databases.js'
+import { forAnyDatabase } from '../support/databases.js'
+import { rawHeader, sendRaw } from '../support/http-client.js'
 
 const IP = '203.0.113.7'
 const NGINX = { 'x-original-method': 'GET', 'x-original-uri': '/search?q=1', 'x-forwarded-for': IP }
@@ -26,7 +27,7 @@ async function logged({ app, database }: Awaited<ReturnType<typeof start>>) {
   return events.map(({ method, path, client }) => `${method} ${path} ${client}`)
 }
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('an allowed request is 204 with the headers, a refused one has status, headers and body of the hook', async (t) => {
     const { app, forward, clock } = await startWithChecks(t, provider)
     const { client, rules } = app.smartRateLimit
@@ -89,6 +90,76 @@ test('the request is read from the headers of nginx, from those of Traefik and C
   assert.deepEqual(paths.slice(11), [`GET / ip:${IP}`, `GET /search ip:${IP}`])
 })
 
+test('a path is the same one however its bytes are sent: raw, escaped, or beside bytes that are no UTF-8', async (t) => {
+  const { app, forward, port, bearer } = await start(t)
+  await app.smartRateLimit.rules.import({
+    version: 1,
+    rules: [
+      { name: 'cafe', pathPattern: '^/café(/|$)', rate: '3/d' },
+      { name: 'login', pathPattern: '^/login', rate: '5/d' },
+    ],
+  })
+  const raw = Buffer.from('/café').toString('latin1')
+  const url = (path: string) => `https://shop.example${path}`
+  for (const [method, path, spell] of [
+    ['X-Original-Method', 'X-Original-URI', String],
+    ['X-Forwarded-Method', 'X-Forwarded-Uri', String],
+    ['X-Original-Method', 'X-Original-URL', url],
+  ] as const) {
+    for (const [spelled, limit] of [
+      ['/caf%C3%A9', '3'],
+      [raw, '3'],
+      [`${raw}/\xff`, '3'],
+      ['/%6cogin/%FF', '5'],
+      ['/%6cogin/\xff', '5'],
+      ['/caf\xe9', '100'],
+    ] as const) {
+      const answer = await sendRaw(
+        port,
+        `GET ${CHECK}/forward HTTP/1.1\r\nHost: a\r\nAuthorization: ${bearer().authorization}\r\n${method}: GET\r\n` +
+          `${path}: ${spell(spelled)}\r\nX-Forwarded-For: ${IP}`,
+      )
+      assert.equal(rawHeader(answer, 'x-ratelimit-limit'), limit, `${path} ${spelled}`)
+    }
+  }
+  assert.equal((await forward({ 'x-forwarded-for': IP }, '/%6cogin/%FF')).status, 400, 'in the path of its own request')
+})
+
+test('ingress-nginx sends a whole URL: its path and its host count', async (t) => {
+  const started = await start(t)
+  const { app, forward } = started
+  await app.smartRateLimit.rules.import({
+    version: 1,
+    rules: [{ name: 'shop', pathPattern: '.', rate: '7/d', condition: "request.host == 'shop.example'" }],
+  })
+  const asks = (url: string, more = {}) =>
+    forward({ 'x-original-url': url, 'x-original-method': 'GET', 'x-forwarded-for': IP, host: 'checks', ...more })
+  assert.equal((await asks('https://shop.example:8443/a%2Fb?c=d#e')).headers['x-ratelimit-limit'], '7')
+  assert.equal((await asks('http://other.example')).headers['x-ratelimit-limit'], '100')
+  // A client of HTTP/1.0 names no host.
+  assert.equal((await asks('http:///page')).status, 204)
+  const agreeing = { 'x-original-uri': '/page', 'x-forwarded-host': 'shop.example:8443' }
+  assert.equal((await asks('https://shop.example:8443/page', agreeing)).status, 204)
+  for (const [url, more, detail] of [
+    ['https://shop.example/page', { 'x-forwarded-uri': '/open' }, /^X-Original-URL contradicts: .*two paths/],
+    ['https://shop.example/page', { 'x-forwarded-host': 'a.example' }, /^X-Original-URL contradicts: .*two hosts/],
+    ['page', {}, /^X-Original-URL is "page": it is no path/],
+    [
+      '',
+      {},
+      /^X-Original-URI is missing: the path of the request is in X-Original-URI or X-Forwarded-Uri or X-Original-URL/,
+    ],
+  ] as const) {
+    const { status, text } = await asks(url, more)
+    assert.equal(status, 400)
+    assert.match(JSON.parse(text).detail, detail)
+  }
+  assert.deepEqual(await logged(started), [
+    `GET /a%2Fb ip:${IP}`,
+    ...['/', '/page', '/page'].map((path) => `GET ${path} ip:${IP}`),
+  ])
+})
+
 test('what is missing or contradictory is a 400 that names it, never a 2xx, and counts nothing', async (t) => {
   const started = await start(t)
   const without = (name: keyof typeof NGINX) =>
@@ -107,6 +178,8 @@ test('what is missing or contradictory is a 400 that names it, never a 2xx, and 
     [[{ ...NGINX, 'x-forwarded-for': `${IP}, ` }], /^X-Forwarded-For has "" in the place of the client/],
     [[{ ...NGINX, 'x-original-uri': 'search' }], /^X-Original-URI is "search"/],
     [[{ ...NGINX, 'x-original-method': 'BREW' }], /^X-Original-Method is "BREW": it is no method such as GET/],
+    [[{ ...TRAEFIK, 'x-forwarded-method': 'BREW' }], /^X-Forwarded-Method is "BREW": it is no method such as GET/],
+    [[{ ...TRAEFIK, 'x-forwarded-uri': 'search' }], /^X-Forwarded-Uri is "search": it is no path/],
     [
       [{ ...NGINX, 'x-forwarded-uri': '/other' }],
       /^X-Forwarded-Uri contradicts: the request has two paths, X-Original-URI "\/search\?q=1", X-Forwarded-Uri "\/other"/,
@@ -209,6 +282,29 @@ test('a body that a proxy sends along is not read, whatever its type and length,
     socket.once('data', (...received: Buffer[]) => resolve(received)),
   )
   assert.match(String(chunk), /^HTTP\/1\.1 204/)
+})
+
+test('a request with the method CONNECT is answered, below the prefix and elsewhere', async (t) => {
+  const started = await start(t, { plugin: { middleware: { defaultRate: '1/m' } } })
+  const { port, bearer } = started
+  async function ask(target: string, headers: object): Promise<string> {
+    const lines = Object.entries({ host: 'a.example', ...headers }).map(([name, value]) => `${name}: ${value}`)
+    const socket = connect(port, '127.0.0.1')
+    socket.write([`CONNECT ${target} HTTP/1.1`, ...lines, '', ''].join('\r\n'))
+    const chunks: Buffer[] = []
+    for await (const chunk of socket) chunks.push(chunk)
+    return Buffer.concat(chunks).toString()
+  }
+  const asked = { ...bearer(), 'x-forwarded-for': IP }
+  assert.match(await ask(`${CHECK}/forward`, { ...asked, ...NGINX }), /^HTTP\/1\.1 204 /)
+  assert.match(await ask(`${CHECK}/forward/search?q=1`, asked), /^HTTP\/1\.1 429 .*"code":"FST_RATE_LIMIT_EXCEEDED"/s)
+  assert.match(await ask(`${CHECK}/forward/search`, { 'x-forwarded-for': IP }), /^HTTP\/1\.1 401 /)
+  assert.match(await ask('shop.example:443', {}), /^HTTP\/1\.1 404 .*\r\nConnection: close\r\n/s)
+  assert.deepEqual(await logged(started), [
+    `GET /search ip:${IP}`,
+    `CONNECT /search ip:${IP}`,
+    'CONNECT shop.example:443 ip:127.0.0.1',
+  ])
 })
 
 test('no rule, list or ceiling of the requests limits who asks', async (t) => {

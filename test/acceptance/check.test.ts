@@ -1,24 +1,20 @@
 /** Checks over HTTP: JSON, one request or many, and who may ask. */
 import assert from 'node:assert/strict'
-import { readFileSync } from 'node:fs'
-import { join } from 'node:path'
 import { test } from 'node:test'
 import Fastify from 'fastify'
-import { documentHash } from '../../scripts/openapi/document.js'
 import { apiPlugin, checkPlugin } from '../../src/api.js'
-import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 import { rateLimitPlugin } from '../../src/index.js'
 import { hashToken } from '../../src/staff/api/token-text.js'
+import type { paths } from '../generated/check-types.js'
 import { createApiClient } from '../support/api-client.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { CHECK, startWithChecks } from '../support/check-app.js'
-import type { paths } from '../support/check-types.js'
 import { countStatements } from '../support/count-statements.js'
-import { forEachDatabase } from '../support/databases.js'
+import { forAnyDatabase } from '../support/databases.js'
 
 const GET = { method: 'GET', path: '/search', ip: '203.0.113.7' }
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('a request is decided by the rules, with the headers to send; the answer is 200 whatever was decided', async (t) => {
     const { app, post } = await startWithChecks(t, provider)
     const { client, rules } = app.smartRateLimit
@@ -298,14 +294,12 @@ test('checks that nobody may use, an unknown option, and limits that they cannot
   }
 })
 
-test('the document says what is answered, and the types of the client are made of it', async (t) => {
+test('the document says what is answered', async (t) => {
   const { request, bearer, origin, tokens } = await startWithChecks(t, 'sqlite', {
     plugin: { middleware: { defaultRate: '1/m, 5/h' } },
   })
   const { text } = await request(`${CHECK}/openapi.json`, { headers: bearer() })
   const document = JSON.parse(text)
-  const [hash] = readFileSync(join(PACKAGE_ROOT, 'test', 'support', 'check-types.ts'), 'utf8').split('\n', 1)
-  assert.equal(hash, `// ${documentHash(document)}`, 'The checks changed: run "npm run api-types"')
   const client = createApiClient<paths>(`${origin}${CHECK}`, tokens.get('checker') ?? '', document)
   const one = await client.POST('/', { body: GET })
   assert.ok(one.data !== undefined && 'left_out' in one.data)

@@ -15,11 +15,11 @@ import type { FastifyServerOptions } from 'fastify'
 import type { RateLimitOptions } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, portOf, startApp, TRUSTED_PROXY, WARN } from '../support/build-app.js'
-import { forEachDatabase, type Provider } from '../support/databases.js'
+import { forAnyDatabase, type Provider } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
 import { connectHttp2, HTTP2 } from '../support/http-client.js'
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('without trustProxy a made-up X-Forwarded-For changes nothing: one peer is one client', async (t) => {
     const { keysOf } = await startLogging(t, provider, { fastify: { trustProxy: false } })
 
@@ -208,6 +208,28 @@ forEachDatabase((provider) => {
       Array(3).fill(['ip:unknown', null, null]),
     )
     assert.equal(log.filter(({ level, msg }) => level === WARN && msg.includes('ip:unknown')).length, 1)
+  })
+
+  test('behind a Unix socket networks to trust make all clients one, of which one line warns with the remedy, which works', async (t) => {
+    const folder = await mkdtemp(join(tmpdir(), 'ratelimit-socket-'))
+    atEnd(t, () => rm(folder, { recursive: true, force: true }))
+    const start = async (name: string, trustProxy: FastifyServerOptions['trustProxy']) => {
+      const path = join(folder, name)
+      const { app, events, log } = await startLogging(t, provider, { fastify: { ...(trustProxy && { trustProxy }) } })
+      app.server.close()
+      await new Promise<void>((resolve) => app.server.listen(path, resolve))
+      await statusOver(path)
+      for (const client of ['198.51.100.1', '198.51.100.2']) await statusOver(path, `6.6.6.6, ${client}`)
+      const keys = (await events()).map(({ key }) => key)
+      return { keys, warnings: log.filter(({ level }) => level === WARN).map(({ msg }) => msg) }
+    }
+
+    const networks = await start('networks', ['127.0.0.1', '10.0.0.0/8'])
+    assert.deepEqual(networks.keys, Array(3).fill('ip:unknown'))
+    assert.equal(networks.warnings.filter((line) => line.includes('(address) => address === undefined')).length, 1)
+    const remedied = await start('remedied', (address: string | undefined) => address === undefined)
+    assert.deepEqual(remedied.keys, ['ip:unknown', 'ip:198.51.100.1', 'ip:198.51.100.2'])
+    assert.deepEqual(remedied.warnings, ['Rate limits count requests without any address together, as ip:unknown'])
   })
 
   test('the lists of 1.2.3.4 and 10.0.0.0/8 cover the IPv4-mapped spellings, and nothing beside them', async (t) => {
@@ -460,9 +482,10 @@ function sendAndLeave(socket: Socket, path: string, headers = ''): () => void {
   return () => (socket instanceof TLSSocket ? socket.destroy() : socket.resetAndDestroy())
 }
 
-function statusOver(socketPath: string): Promise<number> {
+function statusOver(socketPath: string, forwardedFor?: string): Promise<number> {
   return new Promise((resolve, reject) => {
-    const sent = httpRequest({ socketPath, path: '/', agent: false }, (response) => {
+    const headers = forwardedFor === undefined ? {} : { 'x-forwarded-for': forwardedFor }
+    const sent = httpRequest({ socketPath, path: '/', agent: false, headers }, (response) => {
       response.resume()
       response.on('end', () => resolve(response.statusCode ?? 0))
     })

@@ -4,7 +4,7 @@ import { createHash } from 'node:crypto'
 import { test } from 'node:test'
 import type { RateLimitOptions, RateLimitUser } from '../../src/index.js'
 import { type AppOptions, openDatabase, startApp, WARN } from '../support/build-app.js'
-import { forEachDatabase } from '../support/databases.js'
+import { forAnyDatabase } from '../support/databases.js'
 
 const ALICE = '203.0.113.7'
 const BOB = '203.0.113.8'
@@ -14,7 +14,7 @@ function userOfHeader({ headers }: { headers: { authorization?: string | undefin
   return headers.authorization === undefined ? null : { id: Number(headers.authorization) }
 }
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test("key: 'user' counts a user over all addresses, two users on one address apart, and anonymous ones by address", async (t) => {
     const database = await openDatabase(t, provider)
     const { statuses, app } = await startApp(t, {

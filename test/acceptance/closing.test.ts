@@ -13,6 +13,7 @@ import { atEnd } from '../support/at-end.js'
 import { captureLog, openDatabase, startApp, WARN } from '../support/build-app.js'
 import { postgresqlMissing } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { openNamedPostgresql } from '../support/named-postgresql.js'
 
 const NEVER = new Promise<void>(() => undefined)
@@ -104,7 +105,7 @@ async function proveNothingIsLost(t: TestContext, plugin: RateLimitOptions, hang
   assert.ok(log.filter(({ level, msg }) => level >= WARN && msg.includes('is given up')).length <= 1)
 }
 
-test('the events of an app that closes while its SQLite file is locked are in the spool', async (t) => {
+test('the events of an app that closes while its SQLite file is locked are in the spool', long(), async (t) => {
   const { url } = await openDatabase(t, 'sqlite')
   const other = openSqliteFile(url.slice('file:'.length))
   atEnd(t, () => other.close())
@@ -112,7 +113,7 @@ test('the events of an app that closes while its SQLite file is locked are in th
 })
 
 describe('with PostgreSQL', { skip: postgresqlMissing }, () => {
-  test('the events of an app that closes while its database hangs are in the spool', async (t) => {
+  test('the events of an app that closes while its database hangs are in the spool', long(), async (t) => {
     const { url, schema, proxy } = await openNamedPostgresql(t)
     await proveNothingIsLost(t, { database: url, schema }, () => proxy.hang())
   })

@@ -11,6 +11,7 @@ import { atEnd } from '../support/at-end.js'
 import { openDatabase } from '../support/build-app.js'
 import { type Provider, postgresqlMissing } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { COLLAPSED, SUMS } from '../support/request-histories.js'
 import { startEventLoad } from '../support/start-event-load.js'
 import { startProxyBefore } from '../support/tcp-proxy.js'
@@ -92,49 +93,57 @@ for (const provider of ['sqlite', 'postgresql'] as const) {
       ['sums', SUMS],
     ] as const) {
       const isSummed = detail === SUMS
-      test(`of ${kind}, a server that is killed under load loses only what it was gathering and writing`, async (t) => {
-        const { plugin, database } = await openFor(t, provider, detail)
-        const load = startEventLoad(t, { ...plugin, eventSpool: undefined }, 20, CLIENTS)
-        const enough = 3 * LIMIT * CLIENTS.length
-        await eventually('it has written some', () => (load.last()?.written ?? 0) > enough, RECOVERY_MS)
-        const { written } = await load.kill()
-        let rows: Row[] = []
-        await eventually('its statements are over', async () => {
-          const before = rows.length
-          rows = await rowsIn(database)
-          return rows.length === before
-        })
-        assertEachOnce(rows, CLIENTS, isSummed)
-        assert.ok(requestsOf(rows) >= written, `${requestsOf(rows)} of ${written}`)
-      })
+      test(
+        `of ${kind}, a server that is killed under load loses only what it was gathering and writing`,
+        long(),
+        async (t) => {
+          const { plugin, database } = await openFor(t, provider, detail)
+          const load = startEventLoad(t, { ...plugin, eventSpool: undefined }, 20, CLIENTS)
+          const enough = 3 * LIMIT * CLIENTS.length
+          await eventually('it has written some', () => (load.last()?.written ?? 0) > enough, RECOVERY_MS)
+          const { written } = await load.kill()
+          let rows: Row[] = []
+          await eventually('its statements are over', async () => {
+            const before = rows.length
+            rows = await rowsIn(database)
+            return rows.length === before
+          })
+          assertEachOnce(rows, CLIENTS, isSummed)
+          assert.ok(requestsOf(rows) >= written, `${requestsOf(rows)} of ${written}`)
+        },
+      )
 
-      test(`of ${kind}, what two servers spooled is there once: one that is killed, and one that goes on`, async (t) => {
-        const { plugin, database, leave, comeBack } = await openFor(t, provider, detail)
-        const loads = [startEventLoad(t, plugin, 20, CLIENTS), startEventLoad(t, plugin, 20, OTHERS)] as const
-        for (const load of loads) await eventually('it writes', () => (load.last()?.written ?? 0) > 0, RECOVERY_MS)
-        await leave()
-        const enough = 3 * LIMIT * CLIENTS.length
-        for (const load of loads) {
-          await eventually('it spools', () => (load.last()?.spooled ?? 0) > enough, RECOVERY_MS)
-        }
-        const killed = await loads[0].kill()
-        await comeBack()
-        const next = startEventLoad(t, plugin, 0)
-        await eventually(
-          'the next has written what it left',
-          () => (next.last()?.written ?? 0) >= killed.spooled,
-          RECOVERY_MS,
-        )
-        await eventually('its spool is empty', () => next.last()?.spooled === 0, RECOVERY_MS)
-        await loads[1].end()
-        await next.end()
-        const rows = await rowsIn(database)
-        assertEachOnce(rows, [...CLIENTS, ...OTHERS], isSummed)
-        const atLeast = killed.written + killed.spooled + (loads[1].last()?.answered ?? 0)
-        assert.ok(requestsOf(rows) >= atLeast, `${requestsOf(rows)} of ${atLeast}`)
-        assert.equal(loads[1].last()?.dropped, 0)
-        assert.deepEqual(await readdir(plugin.eventSpool ?? ''), ['usage'])
-      })
+      test(
+        `of ${kind}, what two servers spooled is there once: one that is killed, and one that goes on`,
+        long(),
+        async (t) => {
+          const { plugin, database, leave, comeBack } = await openFor(t, provider, detail)
+          const loads = [startEventLoad(t, plugin, 20, CLIENTS), startEventLoad(t, plugin, 20, OTHERS)] as const
+          for (const load of loads) await eventually('it writes', () => (load.last()?.written ?? 0) > 0, RECOVERY_MS)
+          await leave()
+          const enough = 3 * LIMIT * CLIENTS.length
+          for (const load of loads) {
+            await eventually('it spools', () => (load.last()?.spooled ?? 0) > enough, RECOVERY_MS)
+          }
+          const killed = await loads[0].kill()
+          await comeBack()
+          const next = startEventLoad(t, plugin, 0)
+          await eventually(
+            'the next has written what it left',
+            () => (next.last()?.written ?? 0) >= killed.spooled,
+            RECOVERY_MS,
+          )
+          await eventually('its spool is empty', () => next.last()?.spooled === 0, RECOVERY_MS)
+          await loads[1].end()
+          await next.end()
+          const rows = await rowsIn(database)
+          assertEachOnce(rows, [...CLIENTS, ...OTHERS], isSummed)
+          const atLeast = killed.written + killed.spooled + (loads[1].last()?.answered ?? 0)
+          assert.ok(requestsOf(rows) >= atLeast, `${requestsOf(rows)} of ${atLeast}`)
+          assert.equal(loads[1].last()?.dropped, 0)
+          assert.deepEqual(await readdir(plugin.eventSpool ?? ''), ['usage'])
+        },
+      )
     }
   })
 }

@@ -12,7 +12,7 @@ import { HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 import { MemoryStore, type RateLimitOptions, type Store } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
-import { forEachDatabase, type Provider } from '../support/databases.js'
+import { forAnyDatabase, type Provider } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
 import { connectHttp2, destroySessions, HTTP2, NO_WINDOW, rawStatus } from '../support/http-client.js'
 import { openRedis, redisMissing } from '../support/redis.js'
@@ -23,7 +23,7 @@ const ALGORITHMS = ['fixed_window', 'sliding_window', 'token_bucket', 'leaky_buc
 const WRONG = '/answer/401'
 const RIGHT = '/answer/200'
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   for (const backend of ['database', 'memory'] as const) {
     declareTests(`${provider}, counters in ${backend}`, (t) => start(t, provider, { middleware: { backend } }))
   }

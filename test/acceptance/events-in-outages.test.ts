@@ -12,6 +12,7 @@ import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { postgresqlMissing } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { openNamedPostgresql } from '../support/named-postgresql.js'
 import { ownPostgresqlMissing, startOwnPostgresql } from '../support/own-postgresql.js'
 import { type StreamClient, startRequestStream } from '../support/request-stream.js'
@@ -78,12 +79,12 @@ describe('no event is lost, doubled or out of order when PostgreSQL', { skip: po
       return { ...opened, plugin: { database: opened.url, schema: opened.schema, ...spool } }
     }
 
-    test(`refuses connections and breaks those there are${where}`, async (t) => {
+    test(`refuses connections and breaks those there are${where}`, long(), async (t) => {
       const { plugin, proxy } = await open(t)
       await proveNothingIsLost(t, plugin, { begin: proxy.switchOff, end: proxy.switchOn })
     })
 
-    test(`ends every connection${where}`, async (t) => {
+    test(`ends every connection${where}`, long(), async (t) => {
       const { plugin, name, sql } = await open(t)
       const terminate = () =>
         sql('SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = $1', [name])
@@ -103,7 +104,7 @@ describe('no event is lost, doubled or out of order when PostgreSQL', { skip: po
       })
     })
 
-    test(`does its work, and its answers are lost${where}`, async (t) => {
+    test(`does its work, and its answers are lost${where}`, long(), async (t) => {
       const { plugin, proxy } = await open(t)
       await proveNothingIsLost(t, plugin, {
         begin: () => proxy.loseAnswers(true),
@@ -111,7 +112,7 @@ describe('no event is lost, doubled or out of order when PostgreSQL', { skip: po
       })
     })
 
-    test(`holds a lock on the table for longer than a statement may take${where}`, async (t) => {
+    test(`holds a lock on the table for longer than a statement may take${where}`, long(), async (t) => {
       const { plugin, lock } = await open(t)
       let unlock: () => unknown = () => undefined
       await proveNothingIsLost(t, plugin, {
@@ -125,7 +126,7 @@ describe('no event is lost, doubled or out of order when PostgreSQL', { skip: po
 })
 
 describe('no event is lost, doubled or out of order when a PostgreSQL server', { skip: ownPostgresqlMissing }, () => {
-  test('is restarted', async (t) => {
+  test('is restarted', long(), async (t) => {
     const server = await startOwnPostgresql(t)
     await migrate({ database: server.url })
     await proveNothingIsLost(t, { database: server.url }, { begin: () => server.stop('SIGINT'), end: server.start })
@@ -134,20 +135,24 @@ describe('no event is lost, doubled or out of order when a PostgreSQL server', {
 
 for (const withSpool of [false, true]) {
   const where = withSpool ? ', with a spool' : ''
-  test(`no event is lost when another process holds a SQLite file for longer than a statement waits${where}`, async (t) => {
-    const { url } = await openDatabase(t, 'sqlite')
-    const other = openSqliteFile(url.slice('file:'.length))
-    atEnd(t, () => other.close())
-    const spool = withSpool ? { eventSpool: await openFolder(t) } : {}
-    await proveNothingIsLost(
-      t,
-      { database: url, ...spool },
-      { begin: () => other.exec('BEGIN IMMEDIATE'), end: () => other.exec('COMMIT') },
-    )
-  })
+  test(
+    `no event is lost when another process holds a SQLite file for longer than a statement waits${where}`,
+    long(),
+    async (t) => {
+      const { url } = await openDatabase(t, 'sqlite')
+      const other = openSqliteFile(url.slice('file:'.length))
+      atEnd(t, () => other.close())
+      const spool = withSpool ? { eventSpool: await openFolder(t) } : {}
+      await proveNothingIsLost(
+        t,
+        { database: url, ...spool },
+        { begin: () => other.exec('BEGIN IMMEDIATE'), end: () => other.exec('COMMIT') },
+      )
+    },
+  )
 }
 
-test('no event is lost when a SQLite file can only be read for a while', async (t) => {
+test('no event is lost when a SQLite file can only be read for a while', long(), async (t) => {
   const { url } = await openDatabase(t, 'sqlite')
   const client = createRateLimitClient({ database: url })
   atEnd(t, () => client.$disconnect())
@@ -161,7 +166,7 @@ test('no event is lost when a SQLite file can only be read for a while', async (
 })
 
 describe('a server that is killed under load', { skip: postgresqlMissing }, () => {
-  test('loses no more than the group that it was writing, and what came meanwhile', async (t) => {
+  test('loses no more than the group that it was writing, and what came meanwhile', long(), async (t) => {
     const database = await openDatabase(t, 'postgresql')
     const load = startEventLoad(t, { database: database.url, schema: database.schema })
     await eventually('it has written some', () => (load.last()?.written ?? 0) > 500, RECOVERY_MS)
@@ -178,7 +183,7 @@ describe('a server that is killed under load', { skip: postgresqlMissing }, () =
     assert.ok(answered - counts.length < 1_000, `${counts.length} of ${answered}`)
   })
 
-  test('loses nothing that is in its spool, which the next server writes', async (t) => {
+  test('loses nothing that is in its spool, which the next server writes', long(), async (t) => {
     const database = await openDatabase(t, 'postgresql')
     const { proxy, url } = await startProxyBefore(t, database.url, 5432)
     const eventSpool = await openFolder(t)
@@ -200,28 +205,32 @@ describe('a server that is killed under load', { skip: postgresqlMissing }, () =
     assert.deepEqual(await readdir(eventSpool), ['usage'])
   })
 
-  test('shares its spool with others: each writes its own, and what the killed one left is written once', async (t) => {
-    const database = await openDatabase(t, 'postgresql')
-    const { proxy, url } = await startProxyBefore(t, database.url, 5432)
-    const eventSpool = await openFolder(t)
-    const plugin = { database: url, schema: database.schema, eventSpool }
-    const loads = [startEventLoad(t, plugin, 2), startEventLoad(t, plugin, 2)] as const
-    for (const load of loads) await eventually('it writes', () => (load.last()?.written ?? 0) > 100, RECOVERY_MS)
-    await proxy.switchOff()
-    for (const load of loads) await eventually('it spools', () => (load.last()?.spooled ?? 0) > 500, RECOVERY_MS)
-    const killed = await loads[0].kill()
-    const third = startEventLoad(t, plugin, 0)
-    await eventually('the third has taken over', () => (third.last()?.spooled ?? 0) >= killed.spooled, RECOVERY_MS)
-    await proxy.switchOn()
+  test(
+    'shares its spool with others: each writes its own, and what the killed one left is written once',
+    long(),
+    async (t) => {
+      const database = await openDatabase(t, 'postgresql')
+      const { proxy, url } = await startProxyBefore(t, database.url, 5432)
+      const eventSpool = await openFolder(t)
+      const plugin = { database: url, schema: database.schema, eventSpool }
+      const loads = [startEventLoad(t, plugin, 2), startEventLoad(t, plugin, 2)] as const
+      for (const load of loads) await eventually('it writes', () => (load.last()?.written ?? 0) > 100, RECOVERY_MS)
+      await proxy.switchOff()
+      for (const load of loads) await eventually('it spools', () => (load.last()?.spooled ?? 0) > 500, RECOVERY_MS)
+      const killed = await loads[0].kill()
+      const third = startEventLoad(t, plugin, 0)
+      await eventually('the third has taken over', () => (third.last()?.spooled ?? 0) >= killed.spooled, RECOVERY_MS)
+      await proxy.switchOn()
 
-    await eventually('the spool is empty', () => third.last()?.spooled === 0, RECOVERY_MS)
-    await Promise.all([loads[1].end(), third.end()])
-    const counts = (await countsIn(database.database)).sort((one, other) => one - other)
-    const { answered: ofSecond } = loads[1].last() ?? { answered: 0 }
-    const times = new Map<number, number>()
-    for (const count of counts) times.set(count, (times.get(count) ?? 0) + 1)
-    assert.ok([...times.values()].every((count) => count <= 2))
-    assert.ok(counts.length >= killed.written + killed.spooled + ofSecond, `${counts.length} events`)
-    assert.deepEqual(await readdir(eventSpool), ['usage'])
-  })
+      await eventually('the spool is empty', () => third.last()?.spooled === 0, RECOVERY_MS)
+      await Promise.all([loads[1].end(), third.end()])
+      const counts = (await countsIn(database.database)).sort((one, other) => one - other)
+      const { answered: ofSecond } = loads[1].last() ?? { answered: 0 }
+      const times = new Map<number, number>()
+      for (const count of counts) times.set(count, (times.get(count) ?? 0) + 1)
+      assert.ok([...times.values()].every((count) => count <= 2))
+      assert.ok(counts.length >= killed.written + killed.spooled + ofSecond, `${counts.length} events`)
+      assert.deepEqual(await readdir(eventSpool), ['usage'])
+    },
+  )
 })

@@ -4,12 +4,13 @@ import { describe, type TestContext, test } from 'node:test'
 import { migrate } from '../../src/index.js'
 import { postgresqlMissing } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { CONNECTIONS_PER_SERVER, openNamedPostgresql } from '../support/named-postgresql.js'
 import { ownPostgresqlMissing, startOwnPostgresql } from '../support/own-postgresql.js'
 import { proveFault } from '../support/three-apps.js'
 
 describe('PostgreSQL in mid-load', { skip: postgresqlMissing }, () => {
-  test('refuses connections and breaks those there are', async (t) => {
+  test('refuses connections and breaks those there are', long(), async (t) => {
     const { proxy, fault, connectionsAreBack } = await openBehindProxy(t)
 
     const apps = await proveFault(t, { ...fault, begin: proxy.switchOff, end: proxy.switchOn })
@@ -17,7 +18,7 @@ describe('PostgreSQL in mid-load', { skip: postgresqlMissing }, () => {
     await connectionsAreBack(apps)
   })
 
-  test('ends every connection, as an administrator may, and takes new ones', async (t) => {
+  test('ends every connection, as an administrator may, and takes new ones', long(), async (t) => {
     const { fault, sql, connectionsAreBack } = await openBehindProxy(t)
 
     const apps = await proveFault(t, {
@@ -29,7 +30,7 @@ describe('PostgreSQL in mid-load', { skip: postgresqlMissing }, () => {
     await connectionsAreBack(apps)
   })
 
-  test('takes ten seconds for every answer', async (t) => {
+  test('takes ten seconds for every answer', long(), async (t) => {
     const { proxy, fault, connectionsAreBack } = await openBehindProxy(t)
 
     const apps = await proveFault(t, {
@@ -41,7 +42,7 @@ describe('PostgreSQL in mid-load', { skip: postgresqlMissing }, () => {
     await connectionsAreBack(apps)
   })
 
-  test('holds a lock on the table, for another session', async (t) => {
+  test('holds a lock on the table, for another session', long(), async (t) => {
     const { fault, lock, connectionsAreBack } = await openBehindProxy(t)
     let unlock: () => unknown = () => undefined
 
@@ -56,7 +57,7 @@ describe('PostgreSQL in mid-load', { skip: postgresqlMissing }, () => {
     await connectionsAreBack(apps)
   })
 
-  test('loses the table, which is made again', async (t) => {
+  test('loses the table, which is made again', long(), async (t) => {
     const { fault, sql, connectionsAreBack } = await openBehindProxy(t)
     const { schema } = fault
 
@@ -79,7 +80,7 @@ describe('a PostgreSQL server in mid-load', { skip: ownPostgresqlMissing }, () =
     ['crashes', 'SIGKILL'],
     ['is restarted', 'SIGINT'],
   ] as const) {
-    test(`${what}, and comes back`, async (t) => {
+    test(`${what}, and comes back`, long(), async (t) => {
       const server = await startOwnPostgresql(t)
       await migrate({ database: server.url })
 

@@ -7,6 +7,7 @@ import { join } from 'node:path'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { openSqliteFile } from '../../src/database/sqlite-driver.js'
+import { long } from '../support/long.js'
 import { LOADER, moduleUrl } from '../support/modules.js'
 
 const PLUGIN = moduleUrl('src/index')
@@ -50,25 +51,29 @@ async function runIn(folder: string, program: string): Promise<string> {
   return stdout
 }
 
-test('with no option at all a client gets 100 requests a minute, counted in ratelimit.db of the working directory', async (t) => {
-  const folder = await mkdtemp(join(tmpdir(), 'ratelimit-first-'))
-  t.after(() => rm(folder, { recursive: true, force: true }))
-  const seen: Seen = JSON.parse(await runIn(folder, FIRST_APP))
+test(
+  'with no option at all a client gets 100 requests a minute, counted in ratelimit.db of the working directory',
+  long(),
+  async (t) => {
+    const folder = await mkdtemp(join(tmpdir(), 'ratelimit-first-'))
+    t.after(() => rm(folder, { recursive: true, force: true }))
+    const seen: Seen = JSON.parse(await runIn(folder, FIRST_APP))
 
-  assert.deepEqual(seen.answers[0], [200, '100', '99'])
-  assert.deepEqual(seen.answers[99], [200, '100', '0'])
-  assert.deepEqual(seen.answers[100], [429, '100', '0'])
-  assert.equal(seen.answers.filter(([status]) => status === 200).length, 100)
-  assert.equal(seen.logged, 0)
+    assert.deepEqual(seen.answers[0], [200, '100', '99'])
+    assert.deepEqual(seen.answers[99], [200, '100', '0'])
+    assert.deepEqual(seen.answers[100], [429, '100', '0'])
+    assert.equal(seen.answers.filter(([status]) => status === 200).length, 100)
+    assert.equal(seen.logged, 0)
 
-  assert.ok((await readdir(folder)).includes('ratelimit.db'))
-  const file = openSqliteFile(join(folder, 'ratelimit.db'), { readonly: true })
-  t.after(() => file.close())
-  const counted = file.prepare('SELECT key FROM rate_limit_counter WHERE count > 100')
-  assert.deepEqual(counted.all(), [{ key: 'default|ip:127.0.0.1' }])
-})
+    assert.ok((await readdir(folder)).includes('ratelimit.db'))
+    const file = openSqliteFile(join(folder, 'ratelimit.db'), { readonly: true })
+    t.after(() => file.close())
+    const counted = file.prepare('SELECT key FROM rate_limit_counter WHERE count > 100')
+    assert.deepEqual(counted.all(), [{ key: 'default|ip:127.0.0.1' }])
+  },
+)
 
-test('with counters in memory and events and rules off, no database is opened', async (t) => {
+test('with counters in memory and events and rules off, no database is opened', long(), async (t) => {
   const folder = await mkdtemp(join(tmpdir(), 'ratelimit-memory-'))
   t.after(() => rm(folder, { recursive: true, force: true }))
 

@@ -2,7 +2,7 @@
 import assert from 'node:assert/strict'
 import { mkdtemp, rename, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { dirname, join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { countries, operators } from '../../scripts/bench/mmdb.js'
 import { dashboardPlugin } from '../../src/dashboard.js'
@@ -10,7 +10,7 @@ import { type RateLimitOptions, RuleValidationError } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { ERROR, openDatabase, startApp } from '../support/build-app.js'
 import { unescapeHtml } from '../support/client-forms.js'
-import { forEachDatabase, type Provider } from '../support/databases.js'
+import { forAnyDatabase, type Provider } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
 import { runApps } from '../support/optional-peers.js'
 import { DASHBOARD, startWithStaff } from '../support/staff-app.js'
@@ -32,6 +32,12 @@ async function geoFiles(t: TestContext, names: Parameters<typeof operators>[0] =
   return geo
 }
 
+/** Returns a file whose tree and metadata are whole, and whose records are not. */
+function damaged(file: Buffer): Buffer {
+  const bytes = Buffer.from(file)
+  return bytes.fill(0xff, bytes.indexOf('country') - 2, bytes.indexOf('MaxMind.com') - 3)
+}
+
 async function startWith(
   t: TestContext,
   provider: Provider,
@@ -51,7 +57,7 @@ async function startWith(
   return { ...app, database, limitOf }
 }
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('rules hold for a country and for a network operator; an address without a match has neither', async (t) => {
     const geo = await geoFiles(t)
     const { limitOf, log, app } = await startWith(
@@ -242,8 +248,16 @@ test('a file that is replaced is read again; a truncated one is not, is logged o
   const austrian = countries({ '203.0.113.0/24': 'AT' }, { builtAt: new Date('2026-11-25T12:00:00Z') })
   const half = austrian.subarray(0, austrian.length / 2)
   const withHole = Buffer.concat([austrian.subarray(0, 64), austrian.subarray(256)])
-  for (const broken of [half, withHole, Buffer.alloc(0), Buffer.from('<html>Not found</html>')]) {
-    await replaceBy(broken)
+  const broken = [
+    half,
+    withHole,
+    damaged(austrian),
+    operators(OPERATORS),
+    Buffer.alloc(0),
+    Buffer.from('<html>No</html>'),
+  ]
+  for (const bytes of broken) {
+    await replaceBy(bytes)
     await inspected('a broken file is told of', async () => (await health()).status === 'failing')
     assert.equal(await limitOf(GERMAN), '11')
     assert.match(
@@ -269,18 +283,22 @@ test('a file that is replaced is read again; a truncated one is not, is logged o
 test('files that cannot be read are refused at start with the setting, the value and the remedy', async (t) => {
   const geo = await geoFiles(t)
   await writeFile(geo.asn, operators(OPERATORS).subarray(0, 100))
+  const damagedPath = join(dirname(geo.country), 'damaged.mmdb')
+  await writeFile(damagedPath, damaged(countries(COUNTRIES)))
   const memory = { middleware: { backend: 'memory' } }
   const apps = [
     { ...memory, geo: { country: './nowhere.mmdb' } },
     { ...memory, geo: { asn: geo.asn } },
     { ...memory, geo: {} },
     { ...memory, geo: { city: './city.mmdb' } },
+    { ...memory, geo: { country: damagedPath } },
+    { ...memory, geo: { asn: geo.country } },
     { ...memory, geo: { country: geo.country } },
     { ...memory, enabled: false, geo: { country: './nowhere.mmdb' } },
   ]
   const { stdout } = await runApps(t, apps)
 
-  const [missing, truncated, none, unknown, good, off] = stdout.trimEnd().split('\n')
+  const [missing, truncated, none, unknown, broken, wrongKind, good, off] = stdout.trimEnd().split('\n')
   assert.match(
     missing ?? '',
     /INVALID_SETTING Setting "geo\.country" is "\.\/nowhere\.mmdb", which cannot be read: ENOENT.*Give the path of a file/,
@@ -288,6 +306,8 @@ test('files that cannot be read are refused at start with the setting, the value
   assert.match(truncated ?? '', /Setting "geo\.asn" is ".*asn\.mmdb", which cannot be read: it is not a whole file/)
   assert.match(none ?? '', /Setting "geo" has no file: give \{ country/)
   assert.match(unknown ?? '', /geo\.city/)
+  assert.match(broken ?? '', /Setting "geo\.country" is ".*damaged\.mmdb", which cannot be read: it is damaged/)
+  assert.match(wrongKind ?? '', /Setting "geo\.asn" is .*, which cannot be read: none of its records .* "Test-Country"/)
   assert.deepEqual([good, off], ['remaining 99', 'remaining undefined'])
 })
 

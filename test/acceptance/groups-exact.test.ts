@@ -6,6 +6,7 @@ import { promisify } from 'node:util'
 import { RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { NOON_MS, startGroupApp } from '../support/group-app.js'
 import type { HammerOptions } from '../support/group-hammer.js'
+import { long } from '../support/long.js'
 import { LOADER, modulePath } from '../support/modules.js'
 import { forEachStore, onRedisCluster, type TestStore } from '../support/stores.js'
 
@@ -28,49 +29,55 @@ const TRIALS = RATE_ALGORITHMS.flatMap((algorithm) =>
 )
 
 function admitExactly(name: string, open: () => Promise<TestStore>): void {
-  test(`${PROCESSES} processes on ${name} admit nothing above a limit per user or one for all, and what refuses costs the other nothing`, async (t) => {
-    const opened = await open()
-    const rules = TRIALS.flatMap(({ user, all, algorithm, path }, index) => [
-      { name: `user ${index}`, rate: `${user}/h`, algorithm, pathPattern: `^${path}$` },
-      {
-        name: `all ${index}`,
-        group: 'all',
-        key: 'all',
-        rate: `${all}/h, 200000/d`,
-        algorithm,
-        pathPattern: `^${path}$`,
-      },
-    ])
-    const { database, counts } = await startGroupApp(t, rules, { open: async () => opened })
-    const options: HammerOptions = {
-      location: opened.location,
-      rules: database.url,
-      nowMs: NOON_MS,
-      paths: TRIALS.map(({ path }) => path),
-      users: USERS,
-      requests: REQUESTS,
-    }
-    const runs = await Promise.all(
-      Array.from({ length: PROCESSES }, () => run(process.execPath, [...LOADER, HAMMER, JSON.stringify(options)])),
-    )
-    for (const [index, { user, all, admitted, algorithm, path }] of TRIALS.entries()) {
-      const ofProcesses = runs.map(({ stdout }): Record<string, number> => JSON.parse(stdout.split('\n')[index] ?? ''))
-      const perUser = USERS.map((each) => ofProcesses.reduce((sum, process) => sum + (process[each] ?? 0), 0))
-      const total = perUser.reduce((sum, count) => sum + count, 0)
-      const shown = `${algorithm}, ${user} per user, ${all} for all: ${perUser}`
-      assert.ok(Math.max(...perUser) <= user && total <= all && total > 0, shown)
-      if (admitted === undefined) continue
-      assert.equal(total, admitted, shown)
-      const counted = await Promise.all(USERS.map((each) => counts(each, path)))
-      if (all > user) assert.equal(counted[0]?.[`all ${index}`], total, shown)
-      else
-        assert.deepEqual(
-          counted.map((limits) => limits[`user ${index}`]),
-          perUser,
-          shown,
+  test(
+    `${PROCESSES} processes on ${name} admit nothing above a limit per user or one for all, and what refuses costs the other nothing`,
+    long(),
+    async (t) => {
+      const opened = await open()
+      const rules = TRIALS.flatMap(({ user, all, algorithm, path }, index) => [
+        { name: `user ${index}`, rate: `${user}/h`, algorithm, pathPattern: `^${path}$` },
+        {
+          name: `all ${index}`,
+          group: 'all',
+          key: 'all',
+          rate: `${all}/h, 200000/d`,
+          algorithm,
+          pathPattern: `^${path}$`,
+        },
+      ])
+      const { database, counts } = await startGroupApp(t, rules, { open: async () => opened })
+      const options: HammerOptions = {
+        location: opened.location,
+        rules: database.url,
+        nowMs: NOON_MS,
+        paths: TRIALS.map(({ path }) => path),
+        users: USERS,
+        requests: REQUESTS,
+      }
+      const runs = await Promise.all(
+        Array.from({ length: PROCESSES }, () => run(process.execPath, [...LOADER, HAMMER, JSON.stringify(options)])),
+      )
+      for (const [index, { user, all, admitted, algorithm, path }] of TRIALS.entries()) {
+        const ofProcesses = runs.map(
+          ({ stdout }): Record<string, number> => JSON.parse(stdout.split('\n')[index] ?? ''),
         )
-    }
-  })
+        const perUser = USERS.map((each) => ofProcesses.reduce((sum, process) => sum + (process[each] ?? 0), 0))
+        const total = perUser.reduce((sum, count) => sum + count, 0)
+        const shown = `${algorithm}, ${user} per user, ${all} for all: ${perUser}`
+        assert.ok(Math.max(...perUser) <= user && total <= all && total > 0, shown)
+        if (admitted === undefined) continue
+        assert.equal(total, admitted, shown)
+        const counted = await Promise.all(USERS.map((each) => counts(each, path)))
+        if (all > user) assert.equal(counted[0]?.[`all ${index}`], total, shown)
+        else
+          assert.deepEqual(
+            counted.map((limits) => limits[`user ${index}`]),
+            perUser,
+            shown,
+          )
+      }
+    },
+  )
 }
 
 forEachStore(admitExactly)

@@ -5,6 +5,7 @@ import { MemoryStore, type RefusalError, type RequestDecision, type Store } from
 import { atEnd } from '../support/at-end.js'
 import { eventually } from '../support/eventually.js'
 import { startGroupApp } from '../support/group-app.js'
+import { long } from '../support/long.js'
 import { clusterMissing, startCluster } from '../support/redis-cluster.js'
 
 const USER_AND_TEAM = [
@@ -83,35 +84,37 @@ test('a limit that was not asked, since another one is known to refuse, has no d
   assert.equal((await counts('bob')).team, 1)
 })
 
-test('while one node of a cluster is away the limits of the others decide, and get back what they lent', {
-  skip: clusterMissing,
-}, async (t) => {
-  const { url, signalFirst, stop } = await startCluster()
-  atEnd(t, stop)
-  const names = Array.from({ length: 7 }, (_, place) => `group-${place}`)
-  const { by, counts, log } = await startGroupApp(
-    t,
-    [{ name: 'user', rate: '2/h' }, ...names.map((name) => ({ name, group: name, key: 'all', rate: '50/h' }))],
-    { plugin: { redis: url, storeTimeoutMs: 2_000, middleware: { backend: 'redis' } } },
-  )
-  const users = Array.from({ length: 12 }, (_, place) => `user-${place}`)
-  const askAll = async () => {
-    const statuses = []
-    for (const user of users) statuses.push(await by(user))
-    return statuses
-  }
-  assert.deepEqual(new Set(await askAll()), new Set([200]))
-  signalFirst('SIGKILL')
-  await by('late')
-  await eventually('the outage is noticed', () => log.some(({ msg }) => msg.startsWith('Rate limit store failed')))
+test(
+  'while one node of a cluster is away the limits of the others decide, and get back what they lent',
+  long(clusterMissing),
+  async (t) => {
+    const { url, signalFirst, stop } = await startCluster()
+    atEnd(t, stop)
+    const names = Array.from({ length: 7 }, (_, place) => `group-${place}`)
+    const { by, counts, log } = await startGroupApp(
+      t,
+      [{ name: 'user', rate: '2/h' }, ...names.map((name) => ({ name, group: name, key: 'all', rate: '50/h' }))],
+      { plugin: { redis: url, storeTimeoutMs: 2_000, middleware: { backend: 'redis' } } },
+    )
+    const users = Array.from({ length: 12 }, (_, place) => `user-${place}`)
+    const askAll = async () => {
+      const statuses = []
+      for (const user of users) statuses.push(await by(user))
+      return statuses
+    }
+    assert.deepEqual(new Set(await askAll()), new Set([200]))
+    signalFirst('SIGKILL')
+    await by('late')
+    await eventually('the outage is noticed', () => log.some(({ msg }) => msg.startsWith('Rate limit store failed')))
 
-  const rounds = [await askAll(), await askAll(), await askAll()]
-  // The process itself counts the limits of the node that is away, from the start of the outage.
-  const ofLiveNodes = '200,429,429'
-  const ofDeadNode = '200,200,429'
-  const answers = users.map((_user, place) => rounds.map((statuses) => statuses[place]).join())
-  assert.deepEqual(new Set(answers), new Set([ofLiveNodes, ofDeadNode]))
-  const admitted = 1 + rounds.flat().filter((status) => status === 200).length
-  const { user: _user, ...groups } = await counts('nobody')
-  assert.deepEqual(new Set(Object.values(groups)), new Set([users.length + admitted, admitted]))
-})
+    const rounds = [await askAll(), await askAll(), await askAll()]
+    // The process itself counts the limits of the node that is away, from the start of the outage.
+    const ofLiveNodes = '200,429,429'
+    const ofDeadNode = '200,200,429'
+    const answers = users.map((_user, place) => rounds.map((statuses) => statuses[place]).join())
+    assert.deepEqual(new Set(answers), new Set([ofLiveNodes, ofDeadNode]))
+    const admitted = 1 + rounds.flat().filter((status) => status === 200).length
+    const { user: _user, ...groups } = await counts('nobody')
+    assert.deepEqual(new Set(Object.values(groups)), new Set([users.length + admitted, admitted]))
+  },
+)

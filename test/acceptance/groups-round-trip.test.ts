@@ -5,6 +5,7 @@ import { type TestContext, test } from 'node:test'
 import { RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { countStatements } from '../support/count-statements.js'
 import { type GroupRule, startGroupApp } from '../support/group-app.js'
+import { long } from '../support/long.js'
 import { forEachStore, onRedisCluster, type TestStore } from '../support/stores.js'
 
 /** A limit with four windows of each of the eight groups; the last one refuses the third request. */
@@ -39,22 +40,26 @@ function watchRedis(t: TestContext): () => number[] {
 
 function inOneRoundTrip(name: string, open: () => Promise<TestStore>): void {
   for (const algorithm of RATE_ALGORITHMS) {
-    test(`eight groups with four windows each take one round trip, and one more gives back: ${algorithm}, counted in ${name}`, async (t) => {
-      const { by } = await startGroupApp(t, eightRules(algorithm), { open })
-      const ofRedis = name.startsWith('Redis') ? watchRedis(t) : undefined
-      // Connections open, and servers learn the script, when they are first asked.
-      assert.equal(await by('alice'), 200)
-      ofRedis?.()
-      const counted = countStatements()
-      t.after(() => counted.stop())
-      const trips = () => ofRedis?.() ?? [counted.statements.splice(0).filter(isOfCounters).length]
-      assert.equal(await by('alice'), 200)
-      assert.deepEqual(new Set(trips()), new Set([1]), 'each server is asked once')
-      assert.deepEqual([await by('alice'), await by('bob')], [429, 200])
-      const asked = trips()
-      // The nodes of a cluster have a part of the limits each, and what they give back may come with the next request.
-      if (name !== 'Redis Cluster') assert.deepEqual(asked, [3], 'twice to check, once to give back')
-    })
+    test(
+      `eight groups with four windows each take one round trip, and one more gives back: ${algorithm}, counted in ${name}`,
+      long(),
+      async (t) => {
+        const { by } = await startGroupApp(t, eightRules(algorithm), { open })
+        const ofRedis = name.startsWith('Redis') ? watchRedis(t) : undefined
+        // Connections open, and servers learn the script, when they are first asked.
+        assert.equal(await by('alice'), 200)
+        ofRedis?.()
+        const counted = countStatements()
+        t.after(() => counted.stop())
+        const trips = () => ofRedis?.() ?? [counted.statements.splice(0).filter(isOfCounters).length]
+        assert.equal(await by('alice'), 200)
+        assert.deepEqual(new Set(trips()), new Set([1]), 'each server is asked once')
+        assert.deepEqual([await by('alice'), await by('bob')], [429, 200])
+        const asked = trips()
+        // The nodes of a cluster have a part of the limits each, and what they give back may come with the next request.
+        if (name !== 'Redis Cluster') assert.deepEqual(asked, [3], 'twice to check, once to give back')
+      },
+    )
   }
 }
 

@@ -5,6 +5,7 @@ import type { RefusalError, RequestDecision } from '../../src/index.js'
 import { RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { eventually } from '../support/eventually.js'
 import { startGroupApp } from '../support/group-app.js'
+import { long } from '../support/long.js'
 import { forEachStore, onRedisCluster, type TestStore } from '../support/stores.js'
 
 const TEAM = { name: 'team', group: 'team', key: 'all' }
@@ -12,44 +13,52 @@ const TEAM = { name: 'team', group: 'team', key: 'all' }
 function giveBack(name: string, open?: () => Promise<TestStore>): void {
   for (const algorithm of RATE_ALGORITHMS) {
     const wide = algorithm === 'fixed_window' ? '50/m, 60/h, 80/month' : '50/m, 60/h'
-    test(`a request that one limit refuses costs the others nothing: ${algorithm}, counted in ${name}`, async (t) => {
-      const rules = [
-        { name: 'user', rate: '2/m', algorithm },
-        { ...TEAM, rate: wide, algorithm },
-        { name: 'app', group: 'app', key: 'all', rate: '60/h', algorithm },
-      ]
-      const { by, counts } = await startGroupApp(t, rules, { open })
-      const statuses = []
-      for (let request = 1; request <= 4; request++) statuses.push(await by('alice'))
-      assert.deepEqual(statuses, [200, 200, 429, 429])
-      assert.deepEqual(await counts(), { user: 0, team: 2, app: 2 })
-      assert.equal(await by('bob'), 200)
-      assert.deepEqual(await counts(), { user: 0, team: 3, app: 3 })
-    })
+    test(
+      `a request that one limit refuses costs the others nothing: ${algorithm}, counted in ${name}`,
+      long(),
+      async (t) => {
+        const rules = [
+          { name: 'user', rate: '2/m', algorithm },
+          { ...TEAM, rate: wide, algorithm },
+          { name: 'app', group: 'app', key: 'all', rate: '60/h', algorithm },
+        ]
+        const { by, counts } = await startGroupApp(t, rules, { open })
+        const statuses = []
+        for (let request = 1; request <= 4; request++) statuses.push(await by('alice'))
+        assert.deepEqual(statuses, [200, 200, 429, 429])
+        assert.deepEqual(await counts(), { user: 0, team: 2, app: 2 })
+        assert.equal(await by('bob'), 200)
+        assert.deepEqual(await counts(), { user: 0, team: 3, app: 3 })
+      },
+    )
   }
 }
 
 /** A limit refuses while others hold what they will give back: that costs it nothing once they have. */
 function burst(name: string, open?: () => Promise<TestStore>): void {
   for (const algorithm of RATE_ALGORITHMS) {
-    test(`a burst that the limit of its user refuses leaves everybody else the rest: ${algorithm}, counted in ${name}`, async (t) => {
-      const rules = [
-        { name: 'user', rate: '1/h', algorithm },
-        { ...TEAM, rate: '10/h', algorithm },
-      ]
-      const { admitted, counts, by, clock } = await startGroupApp(t, rules, { open })
-      assert.equal(await admitted(Array.from({ length: 30 }, () => 'alice')), 1)
-      await eventually('what was held is given back', async () => {
-        // A refusal is remembered for a moment.
-        clock.advance(1_000)
-        return (await counts()).team === 1
-      })
-      const others = Array.from({ length: 9 }, (_, place) => `user-${place}`)
-      const statuses = []
-      for (const user of others) statuses.push(await by(user))
-      assert.deepEqual(new Set(statuses), new Set([200]))
-      assert.equal(await by('one-more'), 429)
-    })
+    test(
+      `a burst that the limit of its user refuses leaves everybody else the rest: ${algorithm}, counted in ${name}`,
+      long(),
+      async (t) => {
+        const rules = [
+          { name: 'user', rate: '1/h', algorithm },
+          { ...TEAM, rate: '10/h', algorithm },
+        ]
+        const { admitted, counts, by, clock } = await startGroupApp(t, rules, { open })
+        assert.equal(await admitted(Array.from({ length: 30 }, () => 'alice')), 1)
+        await eventually('what was held is given back', async () => {
+          // A refusal is remembered for a moment.
+          clock.advance(1_000)
+          return (await counts()).team === 1
+        })
+        const others = Array.from({ length: 9 }, (_, place) => `user-${place}`)
+        const statuses = []
+        for (const user of others) statuses.push(await by(user))
+        assert.deepEqual(new Set(statuses), new Set([200]))
+        assert.equal(await by('one-more'), 429)
+      },
+    )
   }
 }
 

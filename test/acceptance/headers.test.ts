@@ -58,9 +58,8 @@ for (const headers of ['legacy', 'both'] as const) {
 }
 
 test("the draft's policy is called by the rule's name, escaped; a prefix beyond ASCII is percent-encoded", async (t) => {
-  const database = await openDatabase(t, 'sqlite')
   const { app, request } = await startApp(t, {
-    database,
+    database: 'sqlite',
     plugin: { headers: 'draft', useDynamicRules: true, middleware: { rateLimits: { '/süß/': '5/m' } } },
   })
   await app.smartRateLimit.client.rateLimitRule.create({
@@ -91,27 +90,101 @@ test('a denial has no policy of a limit either that let the request through befo
   assert.deepEqual([status, headers.ratelimit, headers['ratelimit-policy']], [403, undefined, undefined])
 })
 
-for (const [algorithm, wait, all] of [
+for (const [algorithm, wait, first] of [
   ['fixed_window', 60, 60],
   ['sliding_window', 75, 120],
-  ['token_bucket', 15, 60],
-  ['leaky_bucket', 15, 60],
+  ['token_bucket', 15, 15],
+  ['leaky_bucket', 15, 15],
 ] as const) {
-  test(`the draft's time of a refusal is until there is quota again, and else until all is back: ${algorithm}`, async (t) => {
-    const { request, clock } = await startApp(t, {
-      database: null,
-      plugin: { headers: 'draft', middleware: { algorithm, defaultRate: '4/m' } },
-    })
-    clock.advance(60_000 - (clock.now() % 60_000))
-    for (let times = 0; times < 3; times++) await request('/')
-    assert.equal((await request('/')).headers.ratelimit, `"default";r=0;t=${all}`)
-    const { status, headers } = await request('/')
-    assert.deepEqual(
-      [status, headers.ratelimit, headers['retry-after']],
-      [429, `"default";r=0;t=${wait}`, String(wait)],
-    )
+  test(`the draft's time is until more is left: ${algorithm}`, async (t) => {
+    for (const windows of ['', ', 100/h']) {
+      const { request, clock } = await startApp(t, {
+        database: null,
+        plugin: { headers: 'draft', middleware: { algorithm, defaultRate: `4/m${windows}` } },
+      })
+      clock.advance(60_000 - (clock.now() % 60_000))
+      const left = async () => {
+        const { status, headers } = await request('/')
+        const [, remaining, time] = /^"default(?::m)?";r=(\d+);t=(\d+)/.exec(String(headers.ratelimit)) ?? []
+        return { status, remaining: Number(remaining), time: Number(time), retry: headers['retry-after'] }
+      }
+      assert.deepEqual(await left(), { status: 200, remaining: 3, time: first, retry: undefined })
+      await left()
+      await left()
+      assert.deepEqual(await left(), { status: 200, remaining: 0, time: wait, retry: undefined })
+      assert.deepEqual(await left(), { status: 429, remaining: 0, time: wait, retry: String(wait) })
+      clock.advance(wait * 1_000 - 1_000)
+      assert.equal((await left()).status, 429, 'a second too early')
+      clock.advance(1_000)
+      const { status, remaining } = await left()
+      assert.deepEqual([status, remaining], [200, algorithm === 'fixed_window' ? 3 : 0])
+    }
   })
 }
+
+test('the draft has no time where nothing is used', async (t) => {
+  const { request } = await startApp(t, {
+    database: null,
+    plugin: { headers: 'draft', middleware: { defaultRate: '4/m', unit: 'tokens' } },
+  })
+  assert.equal((await request('/')).headers.ratelimit, '"default";r=4')
+})
+
+test('the fields list the ceiling, and the other headers tell of it while it has the smaller share left', async (t) => {
+  const { request, clock } = await startApp(t, {
+    database: null,
+    plugin: { headers: 'both', middleware: { key: 'header:x-key', defaultRate: '3/m', ceiling: '4/m' } },
+  })
+  clock.advance(60_000 - (clock.now() % 60_000))
+  const seen: unknown[] = []
+  for (const key of ['a', 'b', 'b', 'b', 'b', 'c', 'c']) {
+    const { status, headers } = await request('/', { headers: { 'x-key': key } })
+    const [fields, told] = String(headers.ratelimit).split(';fsr-')
+    assert.equal(told, `limit=${headers['x-ratelimit-limit']}`)
+    seen.push([status, headers['x-ratelimit-limit'], headers['x-ratelimit-remaining'], fields])
+    const isCeilingAlone = fields?.startsWith('"ceiling"')
+    assert.equal(
+      headers['ratelimit-policy'],
+      isCeilingAlone ? '"ceiling";q=4;w=60' : '"default";q=3;w=60, "ceiling";q=4;w=60',
+    )
+  }
+  assert.deepEqual(seen, [
+    [200, '3', '2', '"default";r=2;t=60, "ceiling";r=3;t=60'],
+    [200, '4', '2', '"default";r=2;t=60, "ceiling";r=2;t=60'],
+    [200, '4', '1', '"default";r=1;t=60, "ceiling";r=1;t=60'],
+    [200, '3', '0', '"default";r=0;t=60, "ceiling";r=0;t=60'],
+    [429, '3', '0', '"default";r=0;t=60, "ceiling";r=0;t=60'],
+    [429, '4', '0', '"ceiling";r=0;t=60'],
+    [429, '4', '0', '"ceiling";r=0;t=60'],
+  ])
+})
+
+test('the fields list the limits of all groups, and the ceiling', async (t) => {
+  const database = await openDatabase(t, 'sqlite')
+  await database.client.rateLimitRule.create({
+    data: { name: 'team', group: 'team', pathPattern: '^/', rate: '5/m', key: 'all' },
+  })
+  const { request } = await startApp(t, {
+    database,
+    plugin: { headers: 'both', useDynamicRules: true, middleware: { defaultRate: '9/m', ceiling: '2/m' } },
+    routes(scope) {
+      scope.get('/', async (request) => scope.smartRateLimit.decisionOf(request))
+      scope.get('/free', { config: { smartRateLimit: false } }, async (request) => scope.smartRateLimit.peek(request))
+    },
+  })
+  const { headers, text } = await request('/')
+  assert.equal(headers['ratelimit-policy'], '"default";q=9;w=60, "team";q=5;w=60, "ceiling";q=2;w=60')
+  assert.match(String(headers.ratelimit), /^"default";r=8;t=\d+, "team";r=4;t=\d+, "ceiling";r=1;t=\d+;fsr-limit=2;/)
+  assert.equal(headers['x-ratelimit-remaining'], '1')
+  const decided = JSON.parse(text)
+  assert.deepEqual([decided.policy, decided.remaining], ['ceiling', 1])
+  assert.deepEqual(
+    decided.limits.map(({ policy }: { policy: string }) => policy),
+    ['default', 'team'],
+  )
+  const peeked = JSON.parse((await request('/free')).text)
+  assert.deepEqual([peeked.policy, peeked.remaining], ['ceiling', 1])
+})
 
 test('a limit of 0 has no time in the draft, since no waiting helps', async (t) => {
   const plugin: RateLimitOptions = { headers: 'draft', middleware: { defaultRate: '0/m' } }

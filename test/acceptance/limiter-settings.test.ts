@@ -9,6 +9,7 @@ import type { Store } from '../../src/limiter/stores/store.js'
 import { createLimiter, type RateLimiterOptions } from '../../src/limiter.js'
 import { fakeClock } from '../support/clock.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { moduleUrl } from '../support/modules.js'
 import { runProgram } from '../support/optional-peers.js'
 
@@ -214,7 +215,7 @@ class FailingStore implements Store {
   }
 }
 
-test('while the store fails onStoreError decides, charges are owed, and the log has one line', async () => {
+test('while the store fails onStoreError decides, charges are owed, and the log has one line', long(), async () => {
   for (const [onStoreError, answers] of [
     ['local', [true, true, false]],
     ['allow', [true, true, true]],

@@ -13,6 +13,7 @@ import { atEnd } from '../support/at-end.js'
 import { startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { LOADER, modulePath } from '../support/modules.js'
 import { openTestRedis, redisMissing } from '../support/redis.js'
 import { forEachStore, onRedisCluster, type TestStore } from '../support/stores.js'
@@ -35,31 +36,35 @@ async function openLimiter(t: TestContext, options: RateLimiterOptions) {
 }
 
 function limitsWithoutRequests(name: string, open: (t: TestContext) => Promise<Place>): void {
-  test(`on ${name} each algorithm admits a client up to the limit, tells the wait, and keeps clients apart`, async (t) => {
-    const clock = fakeClock()
-    const { options } = await open(t)
-    const limiter = await openLimiter(t, { ...options, clock })
-    for (const algorithm of RATE_ALGORITHMS) {
-      const limit = limiter.limit({ name: `jobs ${algorithm}`, rate: '3/m', algorithm })
-      assert.equal((await limit.peek('user:7')).remaining, 3)
-      const decisions = []
-      for (let count = 0; count < 4; count++) decisions.push(await limit.consume('user:7'))
-      assert.deepEqual(
-        decisions.map(({ allowed, remaining }) => [allowed, remaining]),
-        [
-          [true, 2],
-          [true, 1],
-          [true, 0],
-          [false, 0],
-        ],
-        algorithm,
-      )
-      const waitMs = decisions[3]?.retryAfterMs ?? 0
-      assert.ok(waitMs > 0 && waitMs <= 120_000, `${algorithm}: ${waitMs}`)
-      assert.equal((await limit.peek('user:7')).allowed, false)
-      assert.equal((await limit.consume('user:8')).allowed, true)
-    }
-  })
+  test(
+    `on ${name} each algorithm admits a client up to the limit, tells the wait, and keeps clients apart`,
+    long(),
+    async (t) => {
+      const clock = fakeClock()
+      const { options } = await open(t)
+      const limiter = await openLimiter(t, { ...options, clock })
+      for (const algorithm of RATE_ALGORITHMS) {
+        const limit = limiter.limit({ name: `jobs ${algorithm}`, rate: '3/m', algorithm })
+        assert.equal((await limit.peek('user:7')).remaining, 3)
+        const decisions = []
+        for (let count = 0; count < 4; count++) decisions.push(await limit.consume('user:7'))
+        assert.deepEqual(
+          decisions.map(({ allowed, remaining }) => [allowed, remaining]),
+          [
+            [true, 2],
+            [true, 1],
+            [true, 0],
+            [false, 0],
+          ],
+          algorithm,
+        )
+        const waitMs = decisions[3]?.retryAfterMs ?? 0
+        assert.ok(waitMs > 0 && waitMs <= 120_000, `${algorithm}: ${waitMs}`)
+        assert.equal((await limit.peek('user:7')).allowed, false)
+        assert.equal((await limit.consume('user:8')).allowed, true)
+      }
+    },
+  )
 
   test(`on ${name} a check has a cost of its own, and of another unit than requests it takes the reserve or that`, async (t) => {
     const clock = fakeClock()

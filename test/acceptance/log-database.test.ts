@@ -18,10 +18,9 @@ import {
   rateLimitPlugin,
 } from '../../src/index.js'
 import { cleanupOldEvents } from '../../src/log/rollups/retention.js'
-import { resolveAlertSettings } from '../../src/operations/alerts/alert-settings.js'
-import { subscriptionOf } from '../../src/operations/alerts/channel.js'
-import { createChannels, listChannels } from '../../src/operations/alerts/channels.js'
-import { IncidentMemory } from '../../src/operations/alerts/incident-memory.js'
+import { subscriptionOf } from '../../src/operations/alerts/channels/channel.js'
+import { createChannels, resolveAlertSettings } from '../../src/operations/alerts/channels/channels.js'
+import { Ledger } from '../../src/operations/alerts/ledger.js'
 import { resolveSettings } from '../../src/plugin/settings/resolve.js'
 import { addToken } from '../../src/staff/api/token-table.js'
 import { atEnd } from '../support/at-end.js'
@@ -30,6 +29,7 @@ import { fakeClock } from '../support/clock.js'
 import { type Provider, postgresqlMissing, type TestDatabase } from '../support/databases.js'
 import { logEvents } from '../support/events.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { FROM_PANEL, PANEL } from '../support/panel-app.js'
 import { ratelimit } from '../support/scripts.js'
 import { ACCOUNTS, cookieOf, DASHBOARD, PASSWORD, SECRET } from '../support/staff-app.js'
@@ -154,49 +154,53 @@ for (const [main, log] of PAIRS) {
       }
     })
 
-    test('pages, CSV, API and analytics read both: hits, overrides, history, effects and previews', async (t) => {
-      const opened = await open(t)
-      const { app, page, call, clock, database } = opened
-      await serve(opened)
-      clock.advance(120_000)
-      await database.client.rateLimitOverride.create({ data: { client: `ip:${CLIENT}`, effect: '1/m' } })
-      await app.smartRateLimit.rules.reload()
-      clock.advance(120_000)
+    test(
+      'pages, CSV, API and analytics read both: hits, overrides, history, effects and previews',
+      long(),
+      async (t) => {
+        const opened = await open(t)
+        const { app, page, call, clock, database } = opened
+        await serve(opened)
+        clock.advance(120_000)
+        await database.client.rateLimitOverride.create({ data: { client: `ip:${CLIENT}`, effect: '1/m' } })
+        await app.smartRateLimit.rules.reload()
+        clock.advance(120_000)
 
-      const dashboard = await page('')
-      assert.equal(dashboard.status, 200)
-      assert.match(dashboard.text, new RegExp(`ip:${CLIENT}`))
-      assert.match(dashboard.text, /override/)
-      assert.equal((await page('offenders.csv')).text, `\ufeffkey,blocked_count\r\nrule:api:${CLIENT},3\r\n`)
-      assert.match((await page('rules.html')).text, /api[\s\S]*>5<[\s\S]*>3</)
-      const client = await page(`client.html?client=ip:${CLIENT}`)
-      assert.match(client.text, /Its use by day[\s\S]*tokens/)
-      assert.match(client.text, /1\/m/)
-      assert.match((await page('events.html')).text, /\/api\/x/)
-      assert.equal((await page('search.html?q=api')).status, 200)
+        const dashboard = await page('')
+        assert.equal(dashboard.status, 200)
+        assert.match(dashboard.text, new RegExp(`ip:${CLIENT}`))
+        assert.match(dashboard.text, /override/)
+        assert.equal((await page('offenders.csv')).text, `key,blocked_count\r\nrule:api:${CLIENT},3\r\n`)
+        assert.match((await page('rules.html')).text, /api[\s\S]*>5<[\s\S]*>3</)
+        const client = await page(`client.html?client=ip:${CLIENT}`)
+        assert.match(client.text, /Its use by day[\s\S]*tokens/)
+        assert.match(client.text, /1\/m/)
+        assert.match((await page('events.html')).text, /\/api\/x/)
+        assert.equal((await page('search.html?q=api')).status, 200)
 
-      assert.equal((await call('GET', '/reports/summary')).json.blocked, 3)
-      const detail = (await call('GET', `/reports/client?client=ip:${CLIENT}`)).json
-      assert.deepEqual(
-        [detail.over_limit, detail.overrides[0]?.effect, detail.history.length, detail.log_since],
-        [3, '1/m', 1, undefined],
-      )
-      const preview = (
-        await call('POST', '/rules/preview', { rule: { name: 'api', pathPattern: '^/api/', rate: '1/m' } })
-      ).json
-      assert.deepEqual([preview.events, preview.matched], [6, 0], 'the override decides the requests of its client')
-      const events = (await call('GET', '/events?limit=10')).json
-      assert.equal(JSON.stringify(events).match(/"path":"\/api\/x"/g)?.length, 5)
+        assert.equal((await call('GET', '/reports/summary')).json.blocked, 3)
+        const detail = (await call('GET', `/reports/client?client=ip:${CLIENT}`)).json
+        assert.deepEqual(
+          [detail.over_limit, detail.overrides[0]?.effect, detail.history.length, detail.log_since],
+          [3, '1/m', 1, undefined],
+        )
+        const preview = (
+          await call('POST', '/rules/preview', { rule: { name: 'api', pathPattern: '^/api/', rate: '1/m' } })
+        ).json
+        assert.deepEqual([preview.events, preview.matched], [6, 0], 'the override decides the requests of its client')
+        const events = (await call('GET', '/events?limit=10')).json
+        assert.equal(JSON.stringify(events).match(/"path":"\/api\/x"/g)?.length, 5)
 
-      const { url, events: option, schema } = database
-      const beside = createAnalytics({ database: url, events: option, schema, clock })
-      assert.deepEqual(await beside.getTopOffenders(), [{ key: `rule:api:${CLIENT}`, blocked_count: 3 }])
-      assert.deepEqual(
-        (await beside.getClient({ client: `ip:${CLIENT}` })).overrides.map(({ effect }) => effect),
-        ['1/m'],
-      )
-      await beside.close()
-    })
+        const { url, events: option, schema } = database
+        const beside = createAnalytics({ database: url, events: option, schema, clock })
+        assert.deepEqual(await beside.getTopOffenders(), [{ key: `rule:api:${CLIENT}`, blocked_count: 3 }])
+        assert.deepEqual(
+          (await beside.getClient({ client: `ip:${CLIENT}` })).overrides.map(({ effect }) => effect),
+          ['1/m'],
+        )
+        await beside.close()
+      },
+    )
 
     test('the client and the panel reach the log, and a $transaction refuses it by name', async (t) => {
       const opened = await open(t)
@@ -237,7 +241,7 @@ for (const [main, log] of PAIRS) {
       assert.notEqual(database.log, database.database)
     })
 
-    test('erasure and retention reach both, also the events of before the log got its database', async (t) => {
+    test('erasure and retention reach both, also the events of before the log got its database', long(), async (t) => {
       const opened = await open(t)
       const { app, clock, database, page, call } = opened
       const { url, schema } = database
@@ -293,7 +297,7 @@ for (const [main, log] of PAIRS) {
       assert.equal((await query(`SELECT 1 FROM ${dialect.table('rate_limit_alert')}`)).length, 1)
     })
 
-    test('every command takes both from the environment', async (t) => {
+    test('every command takes both from the environment', long(), async (t) => {
       const opened = await open(t)
       const { database } = opened
       await serve(opened)
@@ -347,14 +351,13 @@ describe('while one of two databases is away', { skip: postgresqlMissing }, () =
   )
   const WEBHOOK = 'http://127.0.0.1:9/'
 
-  /** Lets the memory of alerts have an incident, as if the webhook had been told of it. */
+  /** Lets the ledger of alerts have an incident, as if the webhook had been told of it. */
   async function tellOfIncident(database: Database, nowMs: number): Promise<void> {
     const clock = fakeClock(nowMs)
     const settings = resolveAlertSettings({ alertThreshold: 3, alertWebhook: WEBHOOK })
-    const [watch = ''] = listChannels(createChannels({ settings, clock })).map((each) => subscriptionOf(each))
-    const memory = new IncidentMemory(database, clock, watch)
-    const claim = await memory.claim('an-incident', 'found')
-    await claim?.settle(['found'])
+    const [watch = ''] = createChannels({ settings, clock }).map((each) => subscriptionOf(each))
+    const claim = await new Ledger(database, clock, watch).claim([{ key: 'an-incident', news: 'found' }])
+    await claim.settle(true)
   }
 
   /** Both are of PostgreSQL, each behind a proxy or at a port where nobody listens. */
@@ -453,23 +456,27 @@ describe('while one of two databases is away', { skip: postgresqlMissing }, () =
     })
   })
 
-  test('with a spool, events that a server could not write are in its log when the next one has started', async (t) => {
-    const folder = await mkdtemp(join(tmpdir(), 'ratelimit-log-spool-'))
-    atEnd(t, () => rm(folder, { recursive: true, force: true }))
-    const first = await openBoth(t, { eventSpool: folder })
-    await first.away.switchOff()
-    await first.statuses(5, '/x', { from: CLIENT })
-    await first.statuses(1, '/charge', { from: CLIENT })
-    await first.app.close()
-    assert.equal(await first.database.client.rateLimitEvent.count(), 0)
-    const { database } = first
-    const next = await start(t, database, fakeClock(), { eventSpool: folder })
-    await eventually('the spool is written', async () => (await database.client.rateLimitEvent.count()) === 6)
-    await next.app.smartRateLimit.events.flush()
-    assert.deepEqual(await filled(database.log), ['event', 'event_batch', 'usage'])
-    assert.deepEqual(await filled(database.database), [])
-    await next.app.close()
-  })
+  test(
+    'with a spool, events that a server could not write are in its log when the next one has started',
+    long(),
+    async (t) => {
+      const folder = await mkdtemp(join(tmpdir(), 'ratelimit-log-spool-'))
+      atEnd(t, () => rm(folder, { recursive: true, force: true }))
+      const first = await openBoth(t, { eventSpool: folder })
+      await first.away.switchOff()
+      await first.statuses(5, '/x', { from: CLIENT })
+      await first.statuses(1, '/charge', { from: CLIENT })
+      await first.app.close()
+      assert.equal(await first.database.client.rateLimitEvent.count(), 0)
+      const { database } = first
+      const next = await start(t, database, fakeClock(), { eventSpool: folder })
+      await eventually('the spool is written', async () => (await database.client.rateLimitEvent.count()) === 6)
+      await next.app.smartRateLimit.events.flush()
+      assert.deepEqual(await filled(database.log), ['event', 'event_batch', 'usage'])
+      assert.deepEqual(await filled(database.database), [])
+      await next.app.close()
+    },
+  )
 })
 
 describe('the setting', () => {

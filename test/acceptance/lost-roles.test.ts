@@ -8,7 +8,7 @@ import { revokeToken } from '../../src/staff/api/token-table.js'
 import { API, startWithApi } from '../support/api-app.js'
 import { portOf } from '../support/build-app.js'
 import { act, openClient } from '../support/client-forms.js'
-import { forEachDatabase, type Provider } from '../support/databases.js'
+import { forAnyDatabase, type Provider } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
 import { FROM_PANEL, formOf, PANEL, startWithPanel } from '../support/panel-app.js'
 import { startWithStaff } from '../support/staff-app.js'
@@ -69,7 +69,7 @@ function written({ rateLimitRule, rateLimitOverride, rateLimitChange }: RateLimi
   return Promise.all([rateLimitRule.count(), rateLimitOverride.count(), rateLimitChange.count()])
 }
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('a role that is lost while a body arrives writes nothing', async (t) => {
     const { slowly, database, call, clock } = await start(t, provider)
     const { dialect } = database.database

@@ -22,8 +22,7 @@ forEachDatabase((provider) => {
   }
 
   test('200 checks at once issue at most 10 statements, and exactly the 50 of 50/m are admitted', async (t) => {
-    const database = await openDatabase(t, provider)
-    const { app } = await startApp(t, { database, plugin: { middleware: { defaultRate: '50/m' } } })
+    const { app } = await startApp(t, { database: provider, plugin: { middleware: { defaultRate: '50/m' } } })
     await app.inject('/warm-up?of=connections').then(() => app.smartRateLimit.store.reset(['default|ip:127.0.0.1']))
     const count = countStatements()
     t.after(() => count.stop())
@@ -99,8 +98,7 @@ forEachDatabase((provider) => {
   })
 
   test('a rule edited 20 times under load: every request after an edit obeys it', async (t) => {
-    const database = await openDatabase(t, provider)
-    const { app, request } = await startApp(t, { database, plugin: { useDynamicRules: true } })
+    const { app, request } = await startApp(t, { database: provider, plugin: { useDynamicRules: true } })
     const rules = app.smartRateLimit.client.rateLimitRule
     await rules.create({ data: { name: 'all', pathPattern: '^/', rate: '1000/h' } })
     let loaded = true

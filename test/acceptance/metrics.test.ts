@@ -10,6 +10,7 @@ import { type AppOptions, okRoutes, openDatabase, startApp } from '../support/bu
 import { postgresqlMissing } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
 import { decisions, figuresIn, figuresOf } from '../support/exposition.js'
+import { long } from '../support/long.js'
 import { openNamedPostgresql } from '../support/named-postgresql.js'
 import { runApps } from '../support/optional-peers.js'
 
@@ -123,46 +124,50 @@ test('how long a decision took includes the wait for the store', async (t) => {
 })
 
 for (const concurrency of [1, Number.POSITIVE_INFINITY]) {
-  test(`a store that fails counts an error per batch, and the fallback is in force until it is back (concurrency ${concurrency})`, async (t) => {
-    const memory = new MemoryStore()
-    let isAway = false
-    const store: Store = {
-      concurrency,
-      check(checks, nowMs) {
-        if (isAway) throw new Error('away')
-        return memory.check(checks, nowMs)
-      },
-      reset: () => undefined,
-      close: () => undefined,
-    }
-    const plugin: RateLimitOptions = { onStoreError: 'deny', middleware: { backend: store } }
-    const { statuses, registry, clock } = await startMeasured(t, { database: null, plugin })
-    const outage = async () => {
+  test(
+    `a store that fails counts an error per batch, and the fallback is in force until it is back (concurrency ${concurrency})`,
+    long(),
+    async (t) => {
+      const memory = new MemoryStore()
+      let isAway = false
+      const store: Store = {
+        concurrency,
+        check(checks, nowMs) {
+          if (isAway) throw new Error('away')
+          return memory.check(checks, nowMs)
+        },
+        reset: () => undefined,
+        close: () => undefined,
+      }
+      const plugin: RateLimitOptions = { onStoreError: 'deny', middleware: { backend: store } }
+      const { statuses, registry, clock } = await startMeasured(t, { database: null, plugin })
+      const outage = async () => {
+        const figures = await figuresOf(registry)
+        return ['ratelimit_store_errors_total', 'ratelimit_fallback_active'].map((name) => figures.get(name))
+      }
+
+      await statuses(1, '/')
+      assert.deepEqual(await outage(), [0, 0])
+      isAway = true
+      await statuses(1, '/')
+      assert.deepEqual(await outage(), [1, 1])
+      // One probe a second.
+      clock.advance(1_000)
+      await statuses(1, '/')
+      await eventually('the second error is counted', async () => (await outage())[0] === 2)
+      isAway = false
+      clock.advance(1_000)
+      await statuses(1, '/')
+      await eventually('the fallback is no longer in force', async () => (await outage())[1] === 0)
+
+      assert.deepEqual(await outage(), [2, 0])
       const figures = await figuresOf(registry)
-      return ['ratelimit_store_errors_total', 'ratelimit_fallback_active'].map((name) => figures.get(name))
-    }
-
-    await statuses(1, '/')
-    assert.deepEqual(await outage(), [0, 0])
-    isAway = true
-    await statuses(1, '/')
-    assert.deepEqual(await outage(), [1, 1])
-    // One probe a second.
-    clock.advance(1_000)
-    await statuses(1, '/')
-    await eventually('the second error is counted', async () => (await outage())[0] === 2)
-    isAway = false
-    clock.advance(1_000)
-    await statuses(1, '/')
-    await eventually('the fallback is no longer in force', async () => (await outage())[1] === 0)
-
-    assert.deepEqual(await outage(), [2, 0])
-    const figures = await figuresOf(registry)
-    assert.ok((figures.get(decisions('', 'default', 'blocked')) ?? 0) >= 2)
-  })
+      assert.ok((figures.get(decisions('', 'default', 'blocked')) ?? 0) >= 2)
+    },
+  )
 }
 
-test('events are counted as written, dropped, buffered and spooled', async (t) => {
+test('events are counted as written, dropped, buffered and spooled', long(), async (t) => {
   const database = await openDatabase(t, 'sqlite')
   const { app, statuses, registry } = await startMeasured(t, { database, plugin: { logEvents: true } })
   const events = async () => {
@@ -247,17 +252,19 @@ test('the first collection after a start has the open incidents; one that somebo
     await eventually('it is counted again', async () => (await counted(of)) === 0)
 })
 
-test('neither a start nor a collection waits for incidents that are slow to count', {
-  skip: postgresqlMissing,
-}, async (t) => {
-  const { lock, url, schema } = await openNamedPostgresql(t)
-  const unlock = await lock('rate_limit_trend')
-  const { registry } = await startMeasured(t, { database: null, plugin: { database: url, schema, logEvents: true } })
-  assert.equal((await figuresOf(registry)).get(INCIDENTS_SHOWN), undefined)
+test(
+  'neither a start nor a collection waits for incidents that are slow to count',
+  long(postgresqlMissing),
+  async (t) => {
+    const { lock, url, schema } = await openNamedPostgresql(t)
+    const unlock = await lock('rate_limit_trend')
+    const { registry } = await startMeasured(t, { database: null, plugin: { database: url, schema, logEvents: true } })
+    assert.equal((await figuresOf(registry)).get(INCIDENTS_SHOWN), undefined)
 
-  await unlock()
-  await eventually('they are counted', async () => (await figuresOf(registry)).get(INCIDENTS_SHOWN) === 0)
-})
+    await unlock()
+    await eventually('they are counted', async () => (await figuresOf(registry)).get(INCIDENTS_SHOWN) === 0)
+  },
+)
 
 test('nothing that a client writes is in a label', async (t) => {
   const { request, statuses, registry } = await startMeasured(t, {
@@ -351,15 +358,19 @@ test('an app that is turned off shows nothing, and prometheus: false neither', a
   assert.equal(await off.registry.metrics(), '\n')
 })
 
-test('without prom-client everything else works, and metrics that need it are refused at start with the remedy', async (t) => {
-  const middleware = { backend: 'memory' }
-  const metrics = { prometheus: true }
-  const { stdout } = await runApps(t, [{ middleware }, { middleware, metrics }], 'prom-client')
-  const there = await runApps(t, [{ middleware, metrics }])
+test(
+  'without prom-client everything else works, and metrics that need it are refused at start with the remedy',
+  long(),
+  async (t) => {
+    const middleware = { backend: 'memory' }
+    const metrics = { prometheus: true }
+    const { stdout } = await runApps(t, [{ middleware }, { middleware, metrics }], 'prom-client')
+    const there = await runApps(t, [{ middleware, metrics }])
 
-  assert.match(stdout, /^remaining 99\n.*INVALID_SETTING Setting "metrics\.prometheus".*npm install prom-client/)
-  assert.match(there.stdout, /remaining 99/)
-})
+    assert.match(stdout, /^remaining 99\n.*INVALID_SETTING Setting "metrics\.prometheus".*npm install prom-client/)
+    assert.match(there.stdout, /remaining 99/)
+  },
+)
 
 /** An app that shows its metrics at `/metrics`. */
 async function startMeasured(t: TestContext, { plugin = {}, routes = okRoutes, ...options }: AppOptions) {

@@ -6,6 +6,7 @@ import { openDatabase, startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { postgresqlMissing, type TestDatabase } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { NOON_MS, type NoticeApp, type NoticeAppOptions, startNoticeApp } from '../support/notice-app.js'
 import { openRedis, redisMissing } from '../support/redis.js'
 
@@ -188,7 +189,7 @@ test('a share that no database could take is told of when it answers again', asy
   assert.equal(app.log.length, 1)
 })
 
-test('a charge that a failing store is owed is told of by a later request', async (t) => {
+test('a charge that a failing store is owed is told of by a later request', long(), async (t) => {
   const memory = new MemoryStore()
   let isAway = false
   const backend: Store = {

@@ -7,6 +7,7 @@ import { dashboardPlugin, staffAccounts } from '../../src/dashboard.js'
 import { captureLog, type LogLine, okRoutes, openDatabase, startApp } from '../support/build-app.js'
 import { postgresqlMissing } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { POSTGRES_URL } from '../support/postgresql-schemas.js'
 import { ratelimit } from '../support/scripts.js'
 import { ACCOUNTS, DASHBOARD, PASSWORD, SECRET } from '../support/staff-app.js'
@@ -70,7 +71,7 @@ function complaints(lines: readonly LogLine[]): string[] {
 }
 
 describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
-  test('a database that cannot be reached at start has one stack, and each consequence a line', async (t) => {
+  test('a database that cannot be reached at start has one stack, and each consequence a line', long(), async (t) => {
     const port = await closedPort()
     const { use, app, lines } = await start(t, `postgresql://postgres@127.0.0.1:${port}/test`, 'nowhere')
     await use()
@@ -83,7 +84,7 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     for (const { err, cause: said } of lines) assert.equal(err?.message ?? said ?? cause, cause)
   })
 
-  test('missing tables have one stack, and every line names the remedy', async (t) => {
+  test('missing tables have one stack, and every line names the remedy', long(), async (t) => {
     const schema = `test_${randomBytes(8).toString('hex')}`
     const { use, app, lines } = await start(t, POSTGRES_URL, schema)
     await use()
@@ -98,7 +99,7 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     }
   })
 
-  test('a database that goes away under a running server has one stack for each outage', async (t) => {
+  test('a database that goes away under a running server has one stack for each outage', long(), async (t) => {
     const database = await openDatabase(t, 'postgresql')
     const { proxy, url } = await startProxyBefore(t, database.url, 5432)
     const { use, lines, statuses, clock } = await start(t, url, database.schema)

@@ -13,6 +13,7 @@ import { Registry } from 'prom-client'
 import type { RateLimitOptions, Store } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
+import { long } from '../support/long.js'
 import { runApps } from '../support/optional-peers.js'
 
 test('decisions, their duration, the store, the events and the rules reach the exporter', async (t) => {
@@ -62,15 +63,14 @@ test('decisions, their duration, the store, the events and the rules reach the e
 test('the names become those of Prometheus, with the units that these have', async (t) => {
   const { provider, collect } = startProvider(t)
   const registry = new Registry()
-  const database = await openDatabase(t, 'sqlite')
   const plugin: RateLimitOptions = {
     logEvents: true,
     useDynamicRules: true,
     metrics: { prometheus: registry, openTelemetry: provider },
   }
-  const { statuses } = await startApp(t, { database, plugin })
+  const { statuses } = await startApp(t, { database: 'sqlite', plugin })
   await statuses(2, '/')
-  assert.equal((await collect()).length, 16)
+  assert.equal((await collect()).length, 18)
 
   // As the specification of OpenTelemetry has it (compatibility with Prometheus).
   const renamed = (await collect()).map(({ descriptor: { name, unit }, ...data }) => {
@@ -79,7 +79,7 @@ test('the names become those of Prometheus, with the units that these have', asy
   })
   const exposed = (await registry.getMetricsAsJSON()).map(({ name }) => name)
   assert.deepEqual(renamed.sort(), exposed.sort())
-  assert.equal(exposed.length, 16)
+  assert.equal(exposed.length, 18)
 })
 
 test('a meter will do too, and apps that share one are added up; of those that closed the counts stay', async (t) => {
@@ -132,7 +132,7 @@ test('true is the global provider', async (t) => {
   assert.equal(pointsOf(await collect(), 'ratelimit.decisions').length, 2)
 })
 
-test('without @opentelemetry/api metrics that need it are refused at start with the remedy', async (t) => {
+test('without @opentelemetry/api metrics that need it are refused at start with the remedy', long(), async (t) => {
   const settings = { middleware: { backend: 'memory' }, metrics: { openTelemetry: true } }
   const refused = await runApps(t, [settings], '@opentelemetry/api')
   const there = await runApps(t, [settings])

@@ -4,6 +4,7 @@ import { execFile } from 'node:child_process'
 import { test } from 'node:test'
 import { promisify } from 'node:util'
 import { forEachDatabase } from '../support/databases.js'
+import { long } from '../support/long.js'
 import { LOADER, modulePath } from '../support/modules.js'
 import type { Held } from '../support/outages.js'
 
@@ -14,7 +15,7 @@ const OUTAGES = 2
 const SLACK_BYTES = 2_000_000
 
 forEachDatabase((provider) => {
-  test(`${OUTAGES} outages of a thousand requests leave no timer, no socket and no memory behind`, async () => {
+  test(`${OUTAGES} outages of a thousand requests leave no timer, no socket and no memory behind`, long(), async () => {
     const script = modulePath('test/support/outages')
     const args = ['--expose-gc', ...LOADER, script, provider, String(OUTAGES)]
     const { stdout } = await run(process.execPath, args)

@@ -1,16 +1,21 @@
 /** What becomes of connections that are locked out, cut or dead: none is left behind, and none takes the process along. */
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
-import { startApp } from '../support/build-app.js'
+import { randomBytes } from 'node:crypto'
+import { describe, type TestContext, test } from 'node:test'
+import pg from 'pg'
+import { createRateLimitClient } from '../../src/index.js'
+import { atEnd } from '../support/at-end.js'
+import { openDatabase, startApp } from '../support/build-app.js'
 import { postgresqlMissing } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { CONNECTIONS_PER_SERVER, openNamedPostgresql } from '../support/named-postgresql.js'
 
 /** Longer than the driver waits for a statement. */
 const GIVEN_UP_MS = 12_000
 
 describe('on PostgreSQL', { skip: postgresqlMissing, concurrency: true }, () => {
-  test('a lock that is held for long leaves no sessions behind that wait for it', async (t) => {
+  test('a lock that is held for long leaves no sessions behind that wait for it', long(), async (t) => {
     const { url, schema, name, sql, lock } = await openNamedPostgresql(t)
     const { request, app } = await startApp(t, { database: null, plugin: { database: url, schema, logEvents: true } })
     const sessions = async (condition = '') => {
@@ -56,7 +61,60 @@ describe('on PostgreSQL', { skip: postgresqlMissing, concurrency: true }, () => 
     assert.equal((await app.smartRateLimit.analytics.getTrafficSummary()).total, 1)
   })
 
-  test('a report over connections that went dead fails, and does not keep the next one waiting', async (t) => {
+  test('a server with one connection, and no room for another one, counts, logs and reports as with many', async (t) => {
+    const { url, schema } = await openDatabase(t, 'postgresql')
+    const { limited, take } = await limitConnections(t, { url, schema, connections: 2 })
+    await take()
+    const plugin = {
+      database: limited,
+      schema,
+      logEvents: true,
+      middleware: { backend: 'database', defaultRate: '1000/d' } as const,
+    }
+    const { app, request, log } = await startApp(t, { database: null, plugin })
+    const { analytics, events } = app.smartRateLimit
+
+    for (let round = 0; round < 4; round++) {
+      // More at once than one batch has.
+      const requests = Array.from({ length: 100 }, () => request('/'))
+      const [report] = await Promise.all([analytics.getTrafficSummary({ days: 1 }), ...requests])
+      assert.ok(report.total >= 100 * round)
+    }
+
+    assert.equal((await request('/')).headers['x-ratelimit-remaining'], '599')
+    await events.flush()
+    assert.equal((await analytics.getTrafficSummary({ days: 1 })).total, 401)
+    assert.deepEqual(log, [])
+  })
+
+  test('a client with room for one connection answers all that it is asked at once', async (t) => {
+    const { url, schema } = await openDatabase(t, 'postgresql')
+    const { limited } = await limitConnections(t, { url, schema, connections: 1 })
+    const client = createRateLimitClient({ database: limited, schema })
+    atEnd(t, () => client.$disconnect())
+    await client.rateLimitRule.count()
+    const answers = await Promise.all(Array.from({ length: 5 }, () => client.rateLimitRule.count()))
+    assert.deepEqual(answers, Array(5).fill(0))
+  })
+
+  test('where all connections of a role are taken, the store counts as away until one is free', async (t) => {
+    const { url, schema } = await openDatabase(t, 'postgresql')
+    const { limited, take } = await limitConnections(t, { url, schema, connections: 1 })
+    const free = await take()
+    const plugin = { database: limited, schema, middleware: { backend: 'database', defaultRate: '1000/d' } as const }
+    const { request, log } = await startApp(t, { database: null, plugin })
+    assert.equal((await request('/')).status, 200)
+    assert.ok(log.some(({ msg }) => msg.startsWith('Rate limit store failed')))
+
+    await free()
+
+    await eventually('the table counts', async () => {
+      await request('/')
+      return log.length > 0 && (await countersOf(url, schema)) > 0
+    })
+  })
+
+  test('a report over connections that went dead fails, and does not keep the next one waiting', long(), async (t) => {
     const { url, schema, proxy } = await openNamedPostgresql(t)
     const { app } = await startApp(t, { database: null, plugin: { database: url, schema, logEvents: true } })
     const report = () =>
@@ -74,3 +132,42 @@ describe('on PostgreSQL', { skip: postgresqlMissing, concurrency: true }, () => 
     await eventually('reports are answered again', async () => (await report()) === 'answered', 2 * GIVEN_UP_MS)
   })
 })
+
+/** Makes a role that may have few connections to a schema, as poolers and hosted plans allow; `take` takes one of them. */
+async function limitConnections(
+  t: TestContext,
+  { url, schema, connections }: { url: string; schema: string; connections: number },
+) {
+  const role = `few_${randomBytes(8).toString('hex')}`
+  const admin = new pg.Client({ connectionString: url })
+  await admin.connect()
+  await admin.query(`CREATE ROLE ${role} LOGIN CONNECTION LIMIT ${connections}`)
+  atEnd(t, async () => {
+    await admin.query(`SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE usename = '${role}'`)
+    await admin.query(`DROP OWNED BY ${role}; DROP ROLE ${role}`)
+    await admin.end()
+  })
+  await admin.query(`GRANT USAGE ON SCHEMA ${schema} TO ${role}`)
+  for (const kind of ['TABLES', 'SEQUENCES', 'FUNCTIONS']) {
+    await admin.query(`GRANT ALL ON ALL ${kind} IN SCHEMA ${schema} TO ${role}`)
+  }
+  const limited = Object.assign(new URL(url), { username: role, password: '' }).href
+  return {
+    limited,
+    /** Takes a connection; the answer gives it back. */
+    async take() {
+      const client = new pg.Client({ connectionString: limited })
+      client.on('error', () => undefined)
+      await client.connect()
+      return () => client.end()
+    },
+  }
+}
+
+async function countersOf(url: string, schema: string): Promise<number> {
+  const client = new pg.Client({ connectionString: url })
+  await client.connect()
+  const { rows } = await client.query(`SELECT count(*) AS count FROM ${schema}.rate_limit_counter`)
+  await client.end()
+  return Number(rows[0]?.count)
+}

@@ -7,6 +7,7 @@ import { atEnd } from '../support/at-end.js'
 import { type LogLine, startApp } from '../support/build-app.js'
 import { postgresqlMissing } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { createDatabase } from '../support/postgresql-databases.js'
 import { ratelimit } from '../support/scripts.js'
 import { startProxyBefore } from '../support/tcp-proxy.js'
@@ -49,7 +50,7 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     rules: { useDynamicRules: true, middleware: { backend: 'memory' } },
   } as const
   for (const [use, plugin] of Object.entries(USES)) {
-    test(`one that is away when the server starts, and is reached by its ${use}, is logged once`, async (t) => {
+    test(`one that is away when the server starts, and is reached by its ${use}, is logged once`, long(), async (t) => {
       const { url, name } = await createDatabase(t, { encoding: 'LATIN1' })
       const { proxy, url: behindProxy } = await startProxyBefore(t, url, 5432)
       await proxy.switchOff()

@@ -8,6 +8,7 @@ import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { postgresqlMissing } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { openNamedPostgresql } from '../support/named-postgresql.js'
 import { createDatabase } from '../support/postgresql-databases.js'
 import { POSTGRES_URL } from '../support/postgresql-schemas.js'
@@ -192,7 +193,7 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     })
   }
 
-  test('a report waits longer than the role lets statements of an app wait', async (t) => {
+  test('a report waits longer than the role lets statements of an app wait', long(), async (t) => {
     const { url, schema, name, sql, lock } = await openNamedPostgresql(t)
     const limited = new URL(url)
     limited.searchParams.set(

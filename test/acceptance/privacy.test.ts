@@ -9,8 +9,9 @@ import { allDatabases, type Database } from '../../src/database/database.js'
 import { type RateLimitOptions, rateLimitPlugin } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
-import { forEachDatabase, type TestDatabase } from '../support/databases.js'
+import { forAnyDatabase, type TestDatabase } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { openRedis, redisMissing } from '../support/redis.js'
 import { startWebhookReceiver } from '../support/webhook-receiver.js'
 
@@ -161,58 +162,62 @@ function filesIn(folder: string): Buffer[] {
   return entries.filter((entry) => entry.isFile()).map(({ parentPath, name }) => readFileSync(join(parentPath, name)))
 }
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   for (const addresses of ['truncated', 'pseudonym'] as const) {
-    test(`no address is stored with ${addresses}: counters, bans, log, sums, alerts, spool, and the log of the host`, async (t) => {
-      const database = await openDatabase(t, provider)
-      const webhook = await startWebhookReceiver(t)
-      const folder = openFolder(t)
-      const alerts = { alertThreshold: 1, alertWebhook: webhook.url, alertCooldown: 3_600 }
-      const started = await start(t, database, addresses, { ...alerts, eventSpool: folder })
-      const { app, overrides, lines, statuses } = started
-      await sendTraffic(started)
-      const { analytics, events } = app.smartRateLimit
+    test(
+      `no address is stored with ${addresses}: counters, bans, log, sums, alerts, spool, and the log of the host`,
+      long(),
+      async (t) => {
+        const database = await openDatabase(t, provider)
+        const webhook = await startWebhookReceiver(t)
+        const folder = openFolder(t)
+        const alerts = { alertThreshold: 1, alertWebhook: webhook.url, alertCooldown: 3_600 }
+        const started = await start(t, database, addresses, { ...alerts, eventSpool: folder })
+        const { app, overrides, lines, statuses } = started
+        await sendTraffic(started)
+        const { analytics, events } = app.smartRateLimit
 
-      const { offenders } = await analytics.sendOffenderAlerts()
-      assert.ok(offenders.length > 5)
-      await statuses(60, '/net', { from: NEIGHBOUR })
-      await events.flush()
-      const { incidents } = await analytics.sendIncidentAlerts()
-      assert.ok(incidents.length > 0)
-      const [top] = await analytics.getTopClients()
-      // Which one it is depends on how soon the bans are in force.
-      const networks = /^ip:(203\.0\.113\.0\/24|2001:db8:aaaa::\/48)$/
-      assert.match(top?.client ?? '', addresses === 'truncated' ? networks : /^ip:~[0-9a-f]{32}$/)
-      const bans = await overrides.findMany({ where: { effect: 'deny' } })
-      assert.equal(bans.length, 2)
-      for (const { client } of bans) assert.match(client, /^ip:~[0-9a-f]{32}$/)
+        const { offenders } = await analytics.sendOffenderAlerts()
+        assert.ok(offenders.length > 5)
+        await statuses(60, '/net', { from: NEIGHBOUR })
+        await events.flush()
+        const { incidents } = await analytics.sendIncidentAlerts()
+        assert.ok(incidents.length > 0)
+        const [top] = await analytics.getTopClients()
+        // Which one it is depends on how soon the bans are in force.
+        const networks = /^ip:(203\.0\.113\.0\/24|2001:db8:aaaa::\/48)$/
+        assert.match(top?.client ?? '', addresses === 'truncated' ? networks : /^ip:~[0-9a-f]{32}$/)
+        const bans = await overrides.findMany({ where: { effect: 'deny' } })
+        assert.equal(bans.length, 2)
+        for (const { client } of bans) assert.match(client, /^ip:~[0-9a-f]{32}$/)
 
-      const table = database.log.dialect.table('rate_limit_event')
-      await database.log.execute(`ALTER TABLE ${table} RENAME TO away`, [])
-      await statuses(2, '/spooled', { from: IPV6 })
-      await statuses(2, '/spooled', { from: IPV4 })
-      await eventually('events are in the spool', () => events.stats().spooled === 4)
-      const spooled = Buffer.concat(filesIn(folder))
-      assert.match(spooled.toString(), /spooled/)
-      assert.deepEqual(spellingsIn(spooled), [])
-      await database.log.execute(`ALTER TABLE ${database.log.dialect.table('away')} RENAME TO rate_limit_event`, [])
-      await events.flush()
-      await analytics.getTrafficSummary()
+        const table = database.log.dialect.table('rate_limit_event')
+        await database.log.execute(`ALTER TABLE ${table} RENAME TO away`, [])
+        await statuses(2, '/spooled', { from: IPV6 })
+        await statuses(2, '/spooled', { from: IPV4 })
+        await eventually('events are in the spool', () => events.stats().spooled === 4)
+        const spooled = Buffer.concat(filesIn(folder))
+        assert.match(spooled.toString(), /spooled/)
+        assert.deepEqual(spellingsIn(spooled), [])
+        await database.log.execute(`ALTER TABLE ${database.log.dialect.table('away')} RENAME TO rate_limit_event`, [])
+        await events.flush()
+        await analytics.getTrafficSummary()
 
-      const stored = await storedIn(database)
-      assert.match(stored.toString('latin1'), /spooled/)
-      assert.ok(stored.includes(OVERRIDE), 'an override of an operator is in clear, and is found')
-      assert.deepEqual(spellingsIn(stored), [])
-      const logged = lines.join('\n')
-      assert.match(logged, /Rate limit override created/)
-      assert.deepEqual([spellingsIn(logged), logged.includes(OVERRIDE)], [[], false])
-      assert.deepEqual(spellingsIn(webhook.posts.map(({ body }) => body).join('\n')), [])
-    })
+        const stored = await storedIn(database)
+        assert.match(stored.toString('latin1'), /spooled/)
+        assert.ok(stored.includes(OVERRIDE), 'an override of an operator is in clear, and is found')
+        assert.deepEqual(spellingsIn(stored), [])
+        const logged = lines.join('\n')
+        assert.match(logged, /Rate limit override created/)
+        assert.deepEqual([spellingsIn(logged), logged.includes(OVERRIDE)], [[], false])
+        assert.deepEqual(spellingsIn(webhook.posts.map(({ body }) => body).join('\n')), [])
+      },
+    )
   }
 })
 
 describe('in Redis', { skip: redisMissing }, () => {
-  test('no address is stored, in keys or values', async (t) => {
+  test('no address is stored, in keys or values', long(), async (t) => {
     const redis = openRedis(t)
     const database = await openDatabase(t, 'sqlite')
     const { url, namespace, client } = redis

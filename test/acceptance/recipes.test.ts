@@ -8,7 +8,7 @@ import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 import { DAY_MS, HOUR_MS, SECOND_MS } from '../../src/ground/time/clock.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
-import { forEachDatabase } from '../support/databases.js'
+import { forAnyDatabase } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
 
 const [ALICE, BOB, CAROL] = ['203.0.113.7', '203.0.113.8', '203.0.113.9']
@@ -36,7 +36,7 @@ function routes(app: FastifyInstance): void {
   })
 }
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('sign-ins, tiers, an upstream, a search, uploads and a sale have the limits of the recipes', async (t) => {
     const clock = fakeClock(SALE_MS - HOUR_MS)
     const { app, statuses, request, log } = await startApp(t, {

@@ -6,6 +6,7 @@ import type { RateLimitOptions } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { ERROR, type LogLine, startApp } from '../support/build-app.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { openRedis, redisMissing } from '../support/redis.js'
 import { clusterMissing, startCluster } from '../support/redis-cluster.js'
 import { closedPort, startProxyBefore } from '../support/tcp-proxy.js'
@@ -35,26 +36,30 @@ describe('on Redis', { skip: redisMissing }, () => {
     ['allow', 200, '100'],
     ['deny', 503, '0'],
   ] as const) {
-    test(`while Redis is away, onStoreError '${onStoreError}' decides; it is logged once, and the old counters go on`, async (t) => {
-      const { request, statuses, proxy, log, clock, goesOn } = await startBehindProxy(t, {
-        onStoreError,
-        middleware: { defaultRate: '100/h' },
-      })
-      assert.deepEqual(await statuses(2, '/'), [200, 200])
+    test(
+      `while Redis is away, onStoreError '${onStoreError}' decides; it is logged once, and the old counters go on`,
+      long(),
+      async (t) => {
+        const { request, statuses, proxy, log, clock, goesOn } = await startBehindProxy(t, {
+          onStoreError,
+          middleware: { defaultRate: '100/h' },
+        })
+        assert.deepEqual(await statuses(2, '/'), [200, 200])
 
-      await proxy.switchOff()
-      const { status, headers } = await request('/')
-      assert.deepEqual([status, headers['x-ratelimit-remaining']], meanwhile)
-      clock.advance(5_000)
-      await statuses(2, '/')
-      await proxy.switchOn()
+        await proxy.switchOff()
+        const { status, headers } = await request('/')
+        assert.deepEqual([status, headers['x-ratelimit-remaining']], meanwhile)
+        clock.advance(5_000)
+        await statuses(2, '/')
+        await proxy.switchOn()
 
-      await eventually('the counter goes on', async () => {
-        clock.advance(1_000)
-        return goesOn()
-      })
-      assert.equal(outages(log).length, 1)
-    })
+        await eventually('the counter goes on', async () => {
+          clock.advance(1_000)
+          return goesOn()
+        })
+        assert.equal(outages(log).length, 1)
+      },
+    )
   }
 
   test('a Redis that hangs in mid-load holds up a request for storeTimeoutMs at most, and later ones not at all', async (t) => {
@@ -77,23 +82,27 @@ describe('on Redis', { skip: redisMissing }, () => {
     assert.equal(outages(log).length, 1)
   })
 
-  test('a connection that went dead is given up: the counters go on over a new one, without a restart', async (t) => {
-    const { request, proxy, clock, goesOn } = await startBehindProxy(t, {
-      storeTimeoutMs: 100,
-      middleware: { defaultRate: '100/h' },
-    })
-    await request('/')
-    proxy.hang()
-    await request('/')
+  test(
+    'a connection that went dead is given up: the counters go on over a new one, without a restart',
+    long(),
+    async (t) => {
+      const { request, proxy, clock, goesOn } = await startBehindProxy(t, {
+        storeTimeoutMs: 100,
+        middleware: { defaultRate: '100/h' },
+      })
+      await request('/')
+      proxy.hang()
+      await request('/')
 
-    proxy.heal()
+      proxy.heal()
 
-    const recovered = () => {
-      clock.advance(1_000)
-      return goesOn()
-    }
-    await eventually('the counter goes on', recovered, 12_000)
-  })
+      const recovered = () => {
+        clock.advance(1_000)
+        return goesOn()
+      }
+      await eventually('the counter goes on', recovered, 12_000)
+    },
+  )
 
   test('closing the app does not wait for a Redis that hangs, nor for one that is away', async (t) => {
     for (const trouble of ['hang', 'switchOff'] as const) {
@@ -132,42 +141,44 @@ async function startBehindProxy(t: TestContext, plugin: RateLimitOptions) {
 }
 
 for (const signal of ['SIGKILL', 'SIGSTOP'] as const) {
-  test(`one node of a cluster is gone (${signal}): the clients of the others are counted exactly, and one outage is logged`, {
-    skip: clusterMissing,
-  }, async (t) => {
-    const { url, signalFirst, stop } = await startCluster()
-    atEnd(t, stop)
-    const { statuses, app, log } = await startApp(t, {
-      database: null,
-      plugin: {
-        redis: url,
-        onStoreError: 'deny',
-        storeTimeoutMs: 2_000,
-        middleware: { backend: 'redis', defaultRate: '3/h' },
-      },
-    })
-    const clients = Array.from({ length: 30 }, (_, index) => `203.0.113.${index}`)
-    const ask = () => Promise.all(clients.map(async (from) => (await statuses(1, '/', { from }))[0]))
-    assert.deepEqual(new Set(await ask()), new Set([200]))
-    signalFirst(signal)
-    const rounds = [await ask()]
-    const isDead = rounds[0]?.map((status) => status === 503) ?? []
-    await eventually('its outage is noticed', () => outages(log).length === 1)
-    for (let round = 0; round < 3; round++) rounds.push(await ask())
-    assert.ok(isDead.includes(true) && isDead.includes(false))
-    for (const [client, isGone] of isDead.entries()) {
-      const answers = rounds.map((statuses) => statuses[client])
-      assert.deepEqual(answers, isGone ? [503, 503, 503, 503] : [200, 200, 429, 429])
-    }
-    assert.equal(outages(log).length, 1)
-    assert.match(
-      outages(log)[0]?.msg ?? '',
-      /^Rate limit store failed at 127\.0\.0\.1:\d+: onStoreError decides for its/,
-    )
-    assert.equal((await app.smartRateLimit.health()).checks.redis.status, 'failing')
-    if (signal === 'SIGSTOP') {
-      signalFirst('SIGCONT')
-      await eventually('its clients are counted again', async () => !(await ask()).includes(503))
-    }
-  })
+  test(
+    `one node of a cluster is gone (${signal}): the clients of the others are counted exactly, and one outage is logged`,
+    long(clusterMissing),
+    async (t) => {
+      const { url, signalFirst, stop } = await startCluster()
+      atEnd(t, stop)
+      const { statuses, app, log } = await startApp(t, {
+        database: null,
+        plugin: {
+          redis: url,
+          onStoreError: 'deny',
+          storeTimeoutMs: 2_000,
+          middleware: { backend: 'redis', defaultRate: '3/h' },
+        },
+      })
+      const clients = Array.from({ length: 30 }, (_, index) => `203.0.113.${index}`)
+      const ask = () => Promise.all(clients.map(async (from) => (await statuses(1, '/', { from }))[0]))
+      assert.deepEqual(new Set(await ask()), new Set([200]))
+      signalFirst(signal)
+      const rounds = [await ask()]
+      const isDead = rounds[0]?.map((status) => status === 503) ?? []
+      await eventually('its outage is noticed', () => outages(log).length === 1)
+      for (let round = 0; round < 3; round++) rounds.push(await ask())
+      assert.ok(isDead.includes(true) && isDead.includes(false))
+      for (const [client, isGone] of isDead.entries()) {
+        const answers = rounds.map((statuses) => statuses[client])
+        assert.deepEqual(answers, isGone ? [503, 503, 503, 503] : [200, 200, 429, 429])
+      }
+      assert.equal(outages(log).length, 1)
+      assert.match(
+        outages(log)[0]?.msg ?? '',
+        /^Rate limit store failed at 127\.0\.0\.1:\d+: onStoreError decides for its/,
+      )
+      assert.equal((await app.smartRateLimit.health()).checks.redis.status, 'failing')
+      if (signal === 'SIGSTOP') {
+        signalFirst('SIGCONT')
+        await eventually('its clients are counted again', async () => !(await ask()).includes(503))
+      }
+    },
+  )
 }

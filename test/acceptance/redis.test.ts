@@ -7,6 +7,7 @@ import { RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { parseRate, toPolicy } from '../../src/limiter/rate.js'
 import { startApp } from '../support/build-app.js'
 import { type FakeClock, fakeClock } from '../support/clock.js'
+import { eventually } from '../support/eventually.js'
 import { openRedis, redisMissing, type TestRedis } from '../support/redis.js'
 
 describe('on Redis', { skip: redisMissing }, () => {
@@ -120,13 +121,35 @@ describe('on Redis', { skip: redisMissing }, () => {
     assert.deepEqual(log, [])
   })
 
-  test('a Redis that answers with an error is a failing store', async (t) => {
+  test('a key that holds something else fails its client alone, is logged once, and is a counter again after a reset', async (t) => {
     const redis = openRedis(t)
-    const { request } = await startOn(t, redis, { plugin: { onStoreError: 'deny' } })
-    // What is no counter of ours is left as it is, too.
-    await redis.client.lpush(`fsr:${redis.namespace}:f:{default|ip:127.0.0.1}`, 'a list')
+    const plugin = { onStoreError: 'deny' } as const
+    const clock = fakeClock()
+    const [one, two] = [await startOn(t, redis, { clock, plugin }), await startOn(t, redis, { clock, plugin })]
+    const key = `fsr:${redis.namespace}:f:{default|ip:203.0.113.0}`
+    await redis.client.lpush(key, 'a list')
+    const clients = Array.from({ length: 10 }, (_, index) => `203.0.113.${index}`)
 
-    assert.equal((await request('/')).status, 503)
+    const rounds: number[][] = []
+    for (const { request } of [one, two, one, two]) {
+      const answers = await Promise.all(clients.map((from) => request('/', { from })))
+      rounds.push(answers.map(({ status }) => status))
+    }
+    for (const index of clients.keys()) {
+      const answers = rounds.map((round) => round[index])
+      assert.deepEqual(answers, index === 0 ? [503, 503, 503, 503] : [200, 200, 200, 429])
+    }
+    assert.equal(await redis.client.llen(key), 1, 'it is as it was')
+    for (const { log } of [one, two]) {
+      const [line, ...others] = log.filter(({ msg }) => msg.startsWith('Rate limit store failed'))
+      assert.deepEqual(others, [])
+      assert.match(String(line?.msg), /^Rate limit store failed at a key that holds no counter \(\w{8}\): onStoreError/)
+      assert.match(String(line?.err?.message), /^Redis: WRONGTYPE/)
+    }
+
+    await one.app.smartRateLimit.reset('ip:203.0.113.0')
+    const isCounted = async () => (await two.request('/', { from: '203.0.113.0' })).status !== 503
+    await eventually('its client is counted again', isCounted)
   })
 })
 

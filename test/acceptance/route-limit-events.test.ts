@@ -9,7 +9,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { MemoryStore, type RateLimitOptions, type Store } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { type AppOptions, openDatabase, startApp } from '../support/build-app.js'
-import { forEachDatabase, type Provider, type TestDatabase } from '../support/databases.js'
+import { forAnyDatabase, type Provider, type TestDatabase } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
 import { connectHttp2, destroySessions, HTTP2, NO_WINDOW } from '../support/http-client.js'
 
@@ -75,7 +75,7 @@ const PLACES: Readonly<Record<string, Omit<AppOptions, 'database'>>> = {
   },
 }
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   for (const [place, options] of Object.entries(PLACES)) {
     test(`the event takes over the refusal by a limit in ${place}`, async (t) => {
       const app = await start(t, provider, options)

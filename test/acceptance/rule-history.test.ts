@@ -5,14 +5,15 @@ import { setImmediate as turn } from 'node:timers/promises'
 import { asActor, RevertError } from '../../src/index.js'
 import { createRateLimitClient } from '../../src/plugin/client/client.js'
 import { openDatabase, startApp } from '../support/build-app.js'
-import { forEachDatabase, type Provider } from '../support/databases.js'
+import { forAnyDatabase, type Provider } from '../support/databases.js'
+import { long } from '../support/long.js'
 
 /** A busy machine is no reason to give a transaction up. */
 const PATIENT = { timeout: 60_000, maxWait: 60_000 }
 
 const RULE = { name: 'api', pathPattern: '^/api/', rate: '2/m' }
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('every write through the client is recorded once, with who made it', async (t) => {
     const { rules, overrides, summary } = await start(t, provider)
     await asActor('alice', async () => {
@@ -87,7 +88,7 @@ forEachDatabase((provider) => {
     ])
   })
 
-  test('a client closes at once, also when a transaction with a deletion has just failed', async (t) => {
+  test('a client closes at once, also when a transaction with a deletion has just failed', long(), async (t) => {
     const { url, schema } = await openDatabase(t, provider)
     for (let times = 0; times < 40; times += 2) {
       const client = createRateLimitClient({ database: url, schema, threads: false })

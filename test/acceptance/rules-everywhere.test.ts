@@ -9,6 +9,7 @@ import { openDatabase, startApp } from '../support/build-app.js'
 import { countStatements } from '../support/count-statements.js'
 import { forEachDatabase, type Provider, type TestDatabase } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { LOADER, modulePath } from '../support/modules.js'
 import { ratelimit } from '../support/scripts.js'
 
@@ -19,17 +20,21 @@ const WITHIN_MS = 2_000
 const ALLOWED_MS = 20_000
 
 forEachDatabase((provider) => {
-  test('an edit by another process is obeyed soon, under steady traffic, by the clock on the wall', async (t) => {
-    const { database, limit } = await start(t, provider, systemClock)
-    const editor = await startEditor(t, database, 'client', '7/m')
-    assert.equal(await limit(), '2')
+  test(
+    'an edit by another process is obeyed soon, under steady traffic, by the clock on the wall',
+    long(),
+    async (t) => {
+      const { database, limit } = await start(t, provider, systemClock)
+      const editor = await startEditor(t, database, 'client', '7/m')
+      assert.equal(await limit(), '2')
 
-    await editor.edit()
-    await eventually('the new limit', async () => (await limit()) === '7', ALLOWED_MS)
-  })
+      await editor.edit()
+      await eventually('the new limit', async () => (await limit()) === '7', ALLOWED_MS)
+    },
+  )
 
   for (const door of ['client', 'sql'] as const) {
-    test(`an edit by another process (${door}) is obeyed by the first request after two seconds`, async (t) => {
+    test(`an edit by another process (${door}) is obeyed by the first request after two seconds`, long(), async (t) => {
       const { database, clock, limit } = await start(t, provider)
       const editor = await startEditor(t, database, door, '7/m')
       assert.equal(await limit(), '2')

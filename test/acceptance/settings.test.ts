@@ -2,6 +2,8 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import Fastify from 'fastify'
+import { apiPlugin, checkPlugin } from '../../src/api.js'
+import { dashboardPlugin } from '../../src/dashboard.js'
 import { createRateLimitClient, rateLimitPlugin } from '../../src/index.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
@@ -161,6 +163,51 @@ test('a setting that does not exist is refused with the names of those that do',
     /"middleware\.maximum" does not exist.*defaultRate/,
   )
   assert.match(await complaintOf(t, { constructor: 5 }), /"constructor" does not exist/)
+})
+
+test('a setting that does not exist is answered with the nearest name before the list', async (t) => {
+  for (const [options, nearest] of [
+    [{ databse: 'file:./x.db' }, 'database'],
+    [{ Database: 'file:./x.db' }, 'database'],
+    [{ logEvent: true }, 'logEvents'],
+    [{ middleware: { defaultRates: '5/m' } }, 'defaultRate'],
+    [{ middleware: { kye: 'ip' } }, 'key'],
+    [{ schedule: { alert: '@daily' } }, 'alerts'],
+    [{ geo: { counrty: './x.mmdb' } }, 'country'],
+  ] as const) {
+    const complaint = await complaintOf(t, options)
+    const [before = '', list] = complaint.split(' Give one of ')
+    assert.ok(before.endsWith(` does not exist. Did you mean \`${nearest}\`?`), complaint)
+    assert.ok(list?.split(', ').includes(nearest), complaint)
+  }
+  assert.match(await complaintOf(t, { colour: 5 }), /^Setting "colour" does not exist: give one of /)
+})
+
+test('what register, an autoloader and fastify-cli add to the options is left alone, by every plugin', async (t) => {
+  const added = {
+    prefix: '/limits',
+    logLevel: 'warn',
+    logSerializers: {},
+    skipOverride: true,
+    dir: './plugins',
+    options: {},
+    encapsulate: true,
+  } as const
+  const { request } = await startApp(t, {
+    database: await openDatabase(t, 'sqlite'),
+    plugin: { ...added, middleware: { defaultRate: '3/d' } },
+    async routes(app) {
+      app.get('/', async () => 'ok')
+      await app.register(dashboardPlugin, { ...added, prefix: '/staff', isStaff: () => true })
+      await app.register(apiPlugin, { ...added, prefix: '/api', tokens: false, authorize: () => 'viewer' })
+      await app.register(checkPlugin, { ...added, prefix: '/check', tokens: false, authorize: () => 'checker' })
+    },
+  })
+  const { status, headers } = await request('/')
+  assert.deepEqual([status, headers['x-ratelimit-limit']], [200, '3'])
+  for (const path of ['/staff/dashboard/', '/api/openapi.json', '/check/openapi.json']) {
+    assert.equal((await request(path)).status, 200, path)
+  }
 })
 
 test('hashHeaderKeys without a secret is refused, and a short secret too, without showing it', async (t) => {

@@ -6,7 +6,7 @@ import { type TestContext, test } from 'node:test'
 import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 import { DAY_MS, SECOND_MS } from '../../src/ground/time/clock.js'
 import { openDatabase, startApp } from '../support/build-app.js'
-import { forEachDatabase, type Provider } from '../support/databases.js'
+import { forAnyDatabase, type Provider } from '../support/databases.js'
 
 const PAGE = readFileSync(join(PACKAGE_ROOT, 'docs/guides/several-limits.md'), 'utf8')
 
@@ -55,7 +55,7 @@ async function start(t: TestContext, provider: Provider, title: string) {
   }
 }
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('an organisation, its teams and their users each have a limit, and a refused request takes from none of the others', async (t) => {
     const { admitted, left } = await start(t, provider, 'Organisation, team, user')
     const path = '/api/items'

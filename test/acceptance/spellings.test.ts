@@ -69,9 +69,8 @@ describe('a URL in every spelling', () => {
   }
 
   test('a prefix of rateLimits and of skipPaths follows the router as rules do', async (t) => {
-    const database = await openDatabase(t, 'sqlite')
     const { request } = await startApp(t, {
-      database,
+      database: 'sqlite',
       fastify: { routerOptions: { caseSensitive: false, ignoreTrailingSlash: true, ignoreDuplicateSlashes: true } },
       plugin: { middleware: { rateLimits: { '/Auth/': '5/m' }, skipPaths: ['/Health'] } },
       routes: (app) => {
@@ -129,9 +128,8 @@ describe('a URL in every spelling', () => {
   })
 
   test('a target without a slash that a route * gets is held to the limit of what it spells, and never skipped', async (t) => {
-    const database = await openDatabase(t, 'sqlite')
     const { port } = await startApp(t, {
-      database,
+      database: 'sqlite',
       plugin: { middleware: { rateLimits: { '/login': '2/m' }, skipPaths: ['/health'] } },
       fastify: HTTP2,
       routes: (app) => {
@@ -256,9 +254,8 @@ describe('a URL in every spelling', () => {
 })
 
 async function startWithRule(t: TestContext, fastify: FastifyServerOptions) {
-  const database = await openDatabase(t, 'sqlite')
   const started = await startApp(t, {
-    database,
+    database: 'sqlite',
     fastify,
     plugin: { logEvents: true, useDynamicRules: true, middleware: { backend: 'memory', skipPaths: ['/health'] } },
     routes: (app) => {

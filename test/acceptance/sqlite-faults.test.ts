@@ -12,6 +12,7 @@ import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp, type TestApp, WARN } from '../support/build-app.js'
 import { countStatements, type StatementCount } from '../support/count-statements.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { watchThreads } from '../support/threads.js'
 import { type Fault, proveFault } from '../support/three-apps.js'
 
@@ -19,7 +20,7 @@ for (const [where, logsEvents] of [
   ['of a server that only limits', false],
   ['of a server that logs events too', true],
 ] as const) {
-  test(`the SQLite file in mid-load ${where}: another process holds the write lock for long`, async (t) => {
+  test(`the SQLite file in mid-load ${where}: another process holds the write lock for long`, long(), async (t) => {
     const { url, other } = await openFile(t)
 
     await proveFaultWhere(logsEvents, t, {
@@ -29,7 +30,7 @@ for (const [where, logsEvents] of [
     })
   })
 
-  test(`the SQLite file in mid-load ${where}: loses the table, which is made again`, async (t) => {
+  test(`the SQLite file in mid-load ${where}: loses the table, which is made again`, long(), async (t) => {
     const { url, other } = await openFile(t)
     const schema = other.prepare(
       "SELECT sql FROM sqlite_master WHERE tbl_name = 'rate_limit_counter' AND sql IS NOT NULL",
@@ -50,7 +51,7 @@ for (const [where, logsEvents] of [
     })
   })
 
-  test(`the SQLite file in mid-load ${where}: the disk is full`, async (t) => {
+  test(`the SQLite file in mid-load ${where}: the disk is full`, long(), async (t) => {
     const { url, other } = await openFile(t)
     // Room for one more page would end the outage now and then: the table gets no smaller while it lasts.
     other.exec('CREATE TABLE filler (bytes BLOB)')
@@ -76,95 +77,106 @@ for (const [where, logsEvents] of [
 for (const logEvents of [false, true]) {
   const where = logEvents ? 'with threads' : 'without threads'
 
-  test(`servers ${where} use the file that replaces theirs: the limit holds once, its rules apply, no event is lost`, async (t) => {
-    const { url, path } = await openFile(t)
-    const plugin: RateLimitOptions = {
-      database: url,
-      logEvents,
-      useDynamicRules: true,
-      middleware: { backend: 'database', defaultRate: '1000000/d' },
-    }
-    const apps = [await startApp(t, { database: null, plugin }), await startApp(t, { database: null, plugin })] as const
-    for (const { statuses } of apps) await statuses(2, '/')
-    await apps[0].app.smartRateLimit.client.rateLimitOverride.count()
-    const { client, backup } = await openBackup(t, path)
-    await client.rateLimitRule.create({ data: { name: 'restored', pathPattern: '^/', rate: '10/d' } })
-    await client.$disconnect()
-
-    replaceBy(path, backup)
-    for (const { app, log } of apps) {
-      await eventually(
-        'the rule is in force',
-        async () => (await app.inject('/')).headers['x-ratelimit-limit'] === '10',
-      )
-      assert.deepEqual(
-        log.map(({ msg }) => msg),
-        [`Rate limit database: ${url} was replaced: the new file is used from now on`],
-      )
-    }
-    const database = new Database(url)
-    atEnd(t, () => database.close())
-    const left = Number((await apps[0].app.inject('/')).headers['x-ratelimit-remaining'])
-    assert.ok(left > 0 && left < 9, `${left} left`)
-    const codes = [...(await apps[0].statuses(6, '/')), ...(await apps[1].statuses(6, '/'))]
-    assert.equal(codes.filter((code) => code === 200).length, left)
-    assert.equal(await apps[1].app.smartRateLimit.client.rateLimitRule.count(), 1)
-    assert.equal((await apps[0].app.smartRateLimit.health()).ok, true)
-    for (const { app } of apps) await app.close()
-    if (!logEvents) return
-    // Those of before, and of the last second before it was noticed, are in the file that was replaced.
-    const written = apps.reduce((sum, { app }) => sum + app.smartRateLimit.events.stats().written, 0)
-    const inFile = (await database.query<{ n: number }>('SELECT count(*) AS n FROM rate_limit_event'))[0]?.n ?? 0
-    assert.ok(apps.every(({ app }) => app.smartRateLimit.events.stats().dropped === 0))
-    assert.ok(written - inFile >= 4 && inFile >= 12, `${written} written, ${inFile} in the file`)
-  })
-
-  test(`a server ${where} whose file is gone says so, makes no empty one, and goes on with the one that is put there`, async (t) => {
-    const { url, path } = await openFile(t)
-    const { app, log, statuses } = await startApp(t, {
-      database: null,
-      plugin: {
+  test(
+    `servers ${where} use the file that replaces theirs: the limit holds once, its rules apply, no event is lost`,
+    long(),
+    async (t) => {
+      const { url, path } = await openFile(t)
+      const plugin: RateLimitOptions = {
         database: url,
         logEvents,
-        onStoreError: 'deny',
+        useDynamicRules: true,
         middleware: { backend: 'database', defaultRate: '1000000/d' },
-      },
-    })
-    const { client, backup } = await openBackup(t, path)
-    await client.$disconnect()
-    await statuses(2, '/')
-    await app.smartRateLimit.events.flush()
+      }
+      const apps = [
+        await startApp(t, { database: null, plugin }),
+        await startApp(t, { database: null, plugin }),
+      ] as const
+      for (const { statuses } of apps) await statuses(2, '/')
+      await apps[0].app.smartRateLimit.client.rateLimitOverride.count()
+      const { client, backup } = await openBackup(t, path)
+      await client.rateLimitRule.create({ data: { name: 'restored', pathPattern: '^/', rate: '10/d' } })
+      await client.$disconnect()
 
-    for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true })
-    await eventually('the store fails', async () => (await app.inject('/')).statusCode === 503)
-    const health = await app.smartRateLimit.health()
-    assert.deepEqual([health.ready, health.checks.database.status], [false, 'failing'])
-    // What was written before that is in the deleted file.
-    const { written } = app.smartRateLimit.events.stats()
-    assert.match(health.checks.database.detail, /ratelimit.*is gone: move a database there, or restart the servers/)
-    const lines = () => log.filter(({ level }) => level >= WARN).map(({ msg }) => msg)
-    await eventually('the log says so', () => lines().some((line) => line.startsWith('Rate limit store failed')))
-    if (logEvents) await eventually('of the events too', () => lines().some((line) => line.includes('events cannot')))
-    assert.equal(new Set(lines()).size, lines().length)
-    const withStack = log.filter(({ msg, err }) => err !== undefined && !msg.includes('unavailable'))
-    assert.equal(withStack.length, 1)
-    assert.equal(existsSync(path), false)
+      replaceBy(path, backup)
+      for (const { app, log } of apps) {
+        await eventually(
+          'the rule is in force',
+          async () => (await app.inject('/')).headers['x-ratelimit-limit'] === '10',
+        )
+        assert.deepEqual(
+          log.map(({ msg }) => msg),
+          [`Rate limit database: ${url} was replaced: the new file is used from now on`],
+        )
+      }
+      const database = new Database(url)
+      atEnd(t, () => database.close())
+      const left = Number((await apps[0].app.inject('/')).headers['x-ratelimit-remaining'])
+      assert.ok(left > 0 && left < 9, `${left} left`)
+      const codes = [...(await apps[0].statuses(6, '/')), ...(await apps[1].statuses(6, '/'))]
+      assert.equal(codes.filter((code) => code === 200).length, left)
+      assert.equal(await apps[1].app.smartRateLimit.client.rateLimitRule.count(), 1)
+      assert.equal((await apps[0].app.smartRateLimit.health()).ok, true)
+      for (const { app } of apps) await app.close()
+      if (!logEvents) return
+      // Those of before, and of the last second before it was noticed, are in the file that was replaced.
+      const written = apps.reduce((sum, { app }) => sum + app.smartRateLimit.events.stats().written, 0)
+      const inFile = (await database.query<{ n: number }>('SELECT count(*) AS n FROM rate_limit_event'))[0]?.n ?? 0
+      assert.ok(apps.every(({ app }) => app.smartRateLimit.events.stats().dropped === 0))
+      assert.ok(written - inFile >= 4 && inFile >= 12, `${written} written, ${inFile} in the file`)
+    },
+  )
 
-    // A copy that is not finished is not used.
-    writeFileSync(path, '')
-    assert.equal((await app.inject('/')).statusCode, 503)
-    replaceBy(path, backup)
-    await eventually('it is used', async () => (await app.inject('/')).statusCode === 200)
-    assert.equal((await app.smartRateLimit.health()).checks.database.status, 'ok')
-    await app.close()
-    if (!logEvents) return
-    const database = new Database(url)
-    atEnd(t, () => database.close())
-    const stats = app.smartRateLimit.events.stats()
-    const [counted] = await database.query<{ n: number }>('SELECT count(*) AS n FROM rate_limit_event')
-    assert.equal(stats.dropped, 0)
-    assert.equal(counted?.n, stats.written - written)
-  })
+  test(
+    `a server ${where} whose file is gone says so, makes no empty one, and goes on with the one that is put there`,
+    long(),
+    async (t) => {
+      const { url, path } = await openFile(t)
+      const { app, log, statuses } = await startApp(t, {
+        database: null,
+        plugin: {
+          database: url,
+          logEvents,
+          onStoreError: 'deny',
+          middleware: { backend: 'database', defaultRate: '1000000/d' },
+        },
+      })
+      const { client, backup } = await openBackup(t, path)
+      await client.$disconnect()
+      await statuses(2, '/')
+      await app.smartRateLimit.events.flush()
+
+      for (const suffix of ['', '-wal', '-shm']) rmSync(path + suffix, { force: true })
+      await eventually('the store fails', async () => (await app.inject('/')).statusCode === 503)
+      const health = await app.smartRateLimit.health()
+      assert.deepEqual([health.ready, health.checks.database.status], [false, 'failing'])
+      // What was written before that is in the deleted file.
+      const { written } = app.smartRateLimit.events.stats()
+      assert.match(health.checks.database.detail, /ratelimit.*is gone: move a database there, or restart the servers/)
+      const lines = () => log.filter(({ level }) => level >= WARN).map(({ msg }) => msg)
+      await eventually('the log says so', () => lines().some((line) => line.startsWith('Rate limit store failed')))
+      if (logEvents) await eventually('of the events too', () => lines().some((line) => line.includes('events cannot')))
+      assert.equal(new Set(lines()).size, lines().length)
+      const withStack = log.filter(({ msg, err }) => err !== undefined && !msg.includes('unavailable'))
+      assert.equal(withStack.length, 1)
+      assert.equal(existsSync(path), false)
+
+      // A copy that is not finished is not used.
+      writeFileSync(path, '')
+      assert.equal((await app.inject('/')).statusCode, 503)
+      replaceBy(path, backup)
+      await eventually('it is used', async () => (await app.inject('/')).statusCode === 200)
+      assert.equal((await app.smartRateLimit.health()).checks.database.status, 'ok')
+      await app.close()
+      if (!logEvents) return
+      const database = new Database(url)
+      atEnd(t, () => database.close())
+      const stats = app.smartRateLimit.events.stats()
+      const [counted] = await database.query<{ n: number }>('SELECT count(*) AS n FROM rate_limit_event')
+      assert.equal(stats.dropped, 0)
+      assert.equal(counted?.n, stats.written - written)
+    },
+  )
 }
 
 for (const [name, replace, message] of [

@@ -2,12 +2,14 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import type { DashboardOptions } from '../../src/dashboard.js'
-import { forEachDatabase } from '../support/databases.js'
+import { unescapeHtml } from '../support/client-forms.js'
+import { forAnyDatabase } from '../support/databases.js'
+import { eventually } from '../support/eventually.js'
 import { cookieOf, DASHBOARD, PASSWORD, startWithStaff } from '../support/staff-app.js'
 
 const BAD = '203.0.113.66'
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('the CSV has the offenders in CRLF lines as an attachment, the JSON the drill-down with blocked 3', async (t) => {
     const { statuses, request } = await startWithStaff(t, provider, { isStaff: () => true })
     await statuses(5, '/login', { from: BAD })
@@ -16,7 +18,7 @@ forEachDatabase((provider) => {
     assert.equal(csv.status, 200)
     assert.equal(csv.headers['content-type'], 'text/csv; charset=utf-8')
     assert.equal(csv.headers['content-disposition'], 'attachment; filename="ratelimit_offenders.csv"')
-    assert.equal(csv.text, `\ufeffkey,blocked_count\r\nip:${BAD},3\r\n`)
+    assert.equal(csv.text, `key,blocked_count\r\nip:${BAD},3\r\n`)
 
     for (const path of [`offender/?key=ip:${BAD}`, `offender/?key=nobody&key=ip%3A${BAD}`]) {
       const detail = await request(DASHBOARD + path)
@@ -26,6 +28,38 @@ forEachDatabase((provider) => {
       assert.deepEqual([key, days, blocked, total, block_rate], [`ip:${BAD}`, 7, 3, 5, 0.6])
       assert.deepEqual(by_path, [{ path: '/login', blocked_count: 3 }])
     }
+  })
+
+  test('a CSV begins with its header line, and as the pages link to it with the mark that spreadsheets need', async (t) => {
+    const { statuses, request, app } = await startWithStaff(
+      t,
+      provider,
+      { isStaff: () => true },
+      { usage: ['tokens'] },
+      (app) => {
+        app.get('/charged', (request) => app.smartRateLimit.charge(request, { tokens: 3 }))
+      },
+    )
+    await statuses(1, '/charged', { from: BAD })
+    const { events, analytics } = app.smartRateLimit
+    await events.flush()
+    await eventually('usage', async () => (await analytics.getUsage({ unit: 'tokens' })).rows.length === 1)
+    const linked = new Set<string>()
+    for (const page of ['', 'events.html', 'usage.html', `client.html?client=ip:${BAD}&days=1`]) {
+      const { text } = await request(DASHBOARD + page)
+      for (const [, href = ''] of text.matchAll(/href="(\w+\.csv[^"]*)"/g)) {
+        const address = unescapeHtml(href)
+        const [file = ''] = address.split('?')
+        linked.add(file)
+        const marked = await request(DASHBOARD + address)
+        assert.equal(marked.status, 200, address)
+        const plain = await request(DASHBOARD + address.replace(/[?&]bom=1$/, ''))
+        assert.equal(marked.text, `\ufeff${plain.text}`, address)
+        assert.match(plain.text, /^[a-z_,]+\r\n/, address)
+      }
+    }
+    assert.deepEqual([...linked].toSorted(), ['clients.csv', 'events.csv', 'offenders.csv', 'usage.csv'])
+    assert.match((await request(`${DASHBOARD}offenders.csv?bom=0`)).text, /^key,/)
   })
 
   test('a missing or empty key is a 400 that says so; a key without events is a 200 with zeros', async (t) => {

@@ -4,12 +4,15 @@ import { test } from 'node:test'
 import { staffAccounts } from '../../src/dashboard.js'
 import { HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 import { MemoryStore, type Store } from '../../src/index.js'
-import { forEachDatabase } from '../support/databases.js'
+import { unescapeHtml } from '../support/client-forms.js'
+import { forAnyDatabase } from '../support/databases.js'
+import { long } from '../support/long.js'
 import { ACCOUNTS, cookieOf, DASHBOARD, PASSWORD, SECRET, startWithStaff } from '../support/staff-app.js'
+import { startWebhookReceiver } from '../support/webhook-receiver.js'
 
 const BAD = '203.0.113.66'
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('a stranger is shown the sign-in with 403; with the right password the dashboard, which lists the offenders', async (t) => {
     const { request, signIn, statuses } = await startWithStaff(t, provider)
     await statuses(5, '/', { from: BAD })
@@ -24,6 +27,44 @@ forEachDatabase((provider) => {
     assert.equal(page.status, 200)
     assert.match(String(page.headers['content-type']), /^text\/html/)
     assert.match(page.text, /ip:203\.0\.113\.66/)
+  })
+
+  test('the link of an alert leads a stranger to its incident by the sign-in, and a link that was changed to nowhere else', async (t) => {
+    const receiver = await startWebhookReceiver(t)
+    const { app, request, signIn, statuses } = await startWithStaff(t, provider, undefined, {
+      alertWebhook: receiver.url,
+      publicUrl: `https://example.com${DASHBOARD}`,
+    })
+    await statuses(62, '/', { from: BAD })
+    await app.smartRateLimit.events.flush()
+    await app.smartRateLimit.analytics.sendIncidentAlerts()
+    const { incident } = JSON.parse(receiver.posts[0]?.body ?? '{}')
+    const { pathname, search } = new URL(incident.url)
+    /** Opens an address as a stranger, signs in there, and returns where that leads. */
+    const signInAt = async (address: string) => {
+      const refused = await request(address)
+      assert.equal(refused.status, 403)
+      const to = unescapeHtml(/name="to" value="([^"]*)"/.exec(refused.text)?.[1] ?? '')
+      const { status, headers } = await signIn(PASSWORD, { to })
+      assert.equal(status, 303)
+      const { origin, pathname, search } = new URL(String(headers.location), `https://example.com${DASHBOARD}sign-in`)
+      assert.equal(origin, 'https://example.com')
+      return { address: pathname + search, cookie: cookieOf(headers) }
+    }
+    const { address, cookie } = await signInAt(pathname + search)
+    assert.equal(address, pathname + search)
+    const leading = await request(address, { headers: { cookie } })
+    assert.equal(leading.status, 302)
+    const shown = new URL(String(leading.headers.location), `https://example.com${address}`)
+    assert.equal(shown.hash, `#incident-${incident.id}`)
+    const page = await request(shown.pathname + shown.search, { headers: { cookie } })
+    assert.match(page.text, new RegExp(`<li id="incident-${incident.id}".*?203\\.0\\.113\\.66`, 's'))
+
+    for (const id of ['', '//evil.example', '"><b>', 'x#y', '\r\nset-cookie: x=1']) {
+      const changed = await signInAt(`${DASHBOARD}incident.html?${new URLSearchParams({ id, since: '2h' })}`)
+      const { headers } = await request(changed.address, { headers: { cookie: changed.cookie } })
+      assert.equal(headers.location, './?since=2h', id)
+    }
   })
 
   test('a wrong password and an unknown name get the same 403 and no session', async (t) => {
@@ -189,24 +230,28 @@ forEachDatabase((provider) => {
   })
 })
 
-test('however many attempts arrive at once, few passwords are verified, and a known browser waits for none of them', async (t) => {
-  // Slow enough to verify for the others to arrive meanwhile.
-  const slow = ACCOUNTS.alice.replace('ln=12,r=1,p=1', 'ln=14,r=8,p=3')
-  const staff = staffAccounts({ accounts: { ...ACCOUNTS, bob: slow }, sessionSecret: SECRET })
-  const { signIn } = await startWithStaff(t, 'sqlite', { staff })
-  const cookie = cookieOf((await signIn(PASSWORD)).headers)
-  const answered: string[] = []
-  const strangers = Array.from({ length: 40 }, async (_, place) => {
-    const answer = await signIn('wrong', { account: 'bob', from: `198.51.100.${place}` })
-    answered.push(`stranger ${answer.status}`)
-    return answer
-  })
-  await Promise.any(strangers)
-  assert.equal((await signIn(PASSWORD, { headers: { cookie } })).status, 303)
-  answered.push('alice')
-  const answers = await Promise.all(strangers)
-  const refused = answers.filter(({ status }) => status === 429)
-  assert.ok(refused.length >= 20, `${refused.length} refused`)
-  assert.equal(refused[0]?.headers['retry-after'], '1')
-  assert.ok(answered.indexOf('alice') < answered.lastIndexOf('stranger 403'))
-})
+test(
+  'however many attempts arrive at once, few passwords are verified, and a known browser waits for none of them',
+  long(),
+  async (t) => {
+    // Slow enough to verify for the others to arrive meanwhile.
+    const slow = ACCOUNTS.alice.replace('ln=12,r=1,p=1', 'ln=14,r=8,p=3')
+    const staff = staffAccounts({ accounts: { ...ACCOUNTS, bob: slow }, sessionSecret: SECRET })
+    const { signIn } = await startWithStaff(t, 'sqlite', { staff })
+    const cookie = cookieOf((await signIn(PASSWORD)).headers)
+    const answered: string[] = []
+    const strangers = Array.from({ length: 40 }, async (_, place) => {
+      const answer = await signIn('wrong', { account: 'bob', from: `198.51.100.${place}` })
+      answered.push(`stranger ${answer.status}`)
+      return answer
+    })
+    await Promise.any(strangers)
+    assert.equal((await signIn(PASSWORD, { headers: { cookie } })).status, 303)
+    answered.push('alice')
+    const answers = await Promise.all(strangers)
+    const refused = answers.filter(({ status }) => status === 429)
+    assert.ok(refused.length >= 20, `${refused.length} refused`)
+    assert.equal(refused[0]?.headers['retry-after'], '1')
+    assert.ok(answered.indexOf('alice') < answered.lastIndexOf('stranger 403'))
+  },
+)

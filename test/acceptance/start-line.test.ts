@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test'
 import type { FastifyServerOptions } from 'fastify'
 import { MemoryStore, type RateLimitOptions, type Store } from '../../src/index.js'
 import { captureLog, openDatabase, startApp } from '../support/build-app.js'
-import { forEachDatabase, type TestDatabase } from '../support/databases.js'
+import { forAnyDatabase, type TestDatabase } from '../support/databases.js'
 import { REDIS_URL, redisMissing } from '../support/redis.js'
 
 const INFO = 30
@@ -27,7 +27,7 @@ async function lineAtStart(
   return lines[0]?.msg.slice('Rate limits: '.length) ?? ''
 }
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('the line says where the database is, how many rules and overrides hold, and what is logged', async (t) => {
     const database = await openDatabase(t, provider)
     const { rateLimitRule, rateLimitOverride } = database.client

@@ -36,6 +36,25 @@ test('a config.rateLimit that nothing reads is warned about once at start, with 
   ])
 })
 
+test('a config.rateLimit of a route that was declared before the plugin is warned about by its first request', async (t) => {
+  const { log, request } = await startApp(t, {
+    database: null,
+    before(app) {
+      declareForeign(app, ['/early', '/other'])
+      app.register(async (scope) => {
+        await scope.register(foreignLimiter)
+        declareForeign(scope, ['/read'])
+      })
+    },
+    routes: (app) => declareForeign(app, ['/late']),
+  })
+  for (const path of ['/early', '/early', '/read', '/late', '/other']) await request(path)
+  assert.deepEqual(
+    log.map(({ msg }) => /^Rate limit: config\.rateLimit has no effect on (.*?):/.exec(msg)?.[1]),
+    ['GET /late', 'GET /early', 'GET /other'],
+  )
+})
+
 test('a config.rateLimit that @fastify/rate-limit reads is not warned about, in its scope alone', async (t) => {
   const warnings = await warningsOf(t, {
     routes(app) {
@@ -50,6 +69,20 @@ test('a config.rateLimit that @fastify/rate-limit reads is not warned about, in 
     warnings.map((text) => /has no effect on (.*?):/.exec(text)?.[1]),
     ['GET /left'],
   )
+})
+
+test('a misspelled config.smartRateLimit is warned about at start, once for each spelling', async (t) => {
+  const warnings = await warningsOf(t, {
+    routes(app) {
+      app.get('/a', { config: { smartRatelimit: { rate: '2/m' } } }, ok)
+      app.get('/again', { config: { smartRatelimit: false } }, ok)
+      app.post('/b', { config: { samrtRateLimit: false, smart: 1, limit: 2 } }, ok)
+    },
+  })
+  assert.deepEqual(warnings, [
+    'Rate limit: config.smartRatelimit of GET /a does not exist, and has no effect. Did you mean `smartRateLimit`?',
+    'Rate limit: config.samrtRateLimit of POST /b does not exist, and has no effect. Did you mean `smartRateLimit`?',
+  ])
 })
 
 test('a plugin that is switched off warns of nothing', async (t) => {

@@ -7,6 +7,7 @@ import { atEnd } from '../support/at-end.js'
 import { ERROR, type LogLine, openDatabase, startApp } from '../support/build-app.js'
 import { forEachDatabase } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { closedPort } from '../support/tcp-proxy.js'
 
 const outages = (log: readonly LogLine[]) => log.filter(({ msg }) => /store failed/i.test(msg))
@@ -42,20 +43,24 @@ test("onStoreError 'deny' answers 503 with the code FST_RATE_LIMIT_STORE_UNAVAIL
   assert.equal(headers['retry-after'], '1')
 })
 
-test('rules and events on a database that is away cost no request an error, and the log says so once for each', async (t) => {
-  const { app, statuses, log } = await startWithout(t, {
-    logEvents: true,
-    useDynamicRules: true,
-    middleware: { defaultRate: '2/m' },
-  })
+test(
+  'rules and events on a database that is away cost no request an error, and the log says so once for each',
+  long(),
+  async (t) => {
+    const { app, statuses, log } = await startWithout(t, {
+      logEvents: true,
+      useDynamicRules: true,
+      middleware: { defaultRate: '2/m' },
+    })
 
-  assert.deepEqual(await statuses(3, '/'), [200, 200, 429])
-  await app.smartRateLimit.events.flush()
-  const { buffered, dropped } = app.smartRateLimit.events.stats()
-  assert.deepEqual({ buffered, dropped }, { buffered: 3, dropped: 0 })
-  // At start, for the counters, for the rules and overrides, and for the events.
-  assert.ok(errors(log).length <= 4, JSON.stringify(log))
-})
+    assert.deepEqual(await statuses(3, '/'), [200, 200, 429])
+    await app.smartRateLimit.events.flush()
+    const { buffered, dropped } = app.smartRateLimit.events.stats()
+    assert.deepEqual({ buffered, dropped }, { buffered: 3, dropped: 0 })
+    // At start, for the counters, for the rules and overrides, and for the events.
+    assert.ok(errors(log).length <= 4, JSON.stringify(log))
+  },
+)
 
 /** A store in memory whose decisions have wrong numbers. */
 function answering(wrong: Partial<Decision>): Pick<Store, 'concurrency' | 'check'> {

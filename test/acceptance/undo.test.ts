@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { act, openClient } from '../support/client-forms.js'
 import { forEachDatabase } from '../support/databases.js'
-import { logRows } from '../support/log-events.js'
+import { logRows } from '../support/events.js'
 import { openForms, undoFields } from '../support/staff-forms.js'
 
 const REVERT = 'change-revert'

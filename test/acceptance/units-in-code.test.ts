@@ -12,6 +12,7 @@ import {
 } from '../../src/index.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 
 const ALICE = { headers: { 'x-user': 'alice' } }
 const BOB = { headers: { 'x-user': 'bob' } }
@@ -224,46 +225,55 @@ function awayStore() {
   return { state, backend }
 }
 
-test('while the store is away a charge answers null, is owed, which the metrics tell, and is counted later', async (t) => {
-  const { state, backend } = awayStore()
-  const registry = new Registry()
-  const limit = { name: 'tokens', rate: '100/m', key: 'user', unit: 'tokens' }
-  const plugin = { metrics: { prometheus: registry }, onStoreError: 'allow', middleware: { backend } } as const
-  const { request, clock } = await start(t, limit, plugin)
-  const leftAfter = async () => JSON.parse((await request('/chat', ALICE)).text).tokens
-  const owed = async () => (await registry.getSingleMetric('ratelimit_charges_owed')?.get())?.values[0]?.value
-  assert.equal(await leftAfter(), 60)
-  state.isAway = true
-  assert.equal(await leftAfter(), null)
-  assert.equal(await owed(), 1)
-  state.isAway = false
-  clock.advance(1_000)
-  await request('/chat', BOB)
-  await eventually('the charge is counted', async () => (await owed()) === 0)
-  assert.equal(await leftAfter(), 0, '40 before the outage, 40 in it, 40 now')
-})
-
-for (const onStoreError of ['local', 'allow'] as const) {
-  test(`the store is owed all that is charged of a request that reserved while it was away: ${onStoreError}`, async (t) => {
+test(
+  'while the store is away a charge answers null, is owed, which the metrics tell, and is counted later',
+  long(),
+  async (t) => {
     const { state, backend } = awayStore()
-    const limit = { name: 'tokens', rate: '100/m', key: 'user', unit: 'tokens', reserve: 35 }
-    const { request, clock } = await start(t, limit, { onStoreError, middleware: { backend } })
-    const use = async (user = ALICE) => {
-      const { status, text } = await request('/chat', user)
-      return status === 200 ? JSON.parse(text).tokens : status
-    }
+    const registry = new Registry()
+    const limit = { name: 'tokens', rate: '100/m', key: 'user', unit: 'tokens' }
+    const plugin = { metrics: { prometheus: registry }, onStoreError: 'allow', middleware: { backend } } as const
+    const { request, clock } = await start(t, limit, plugin)
+    const leftAfter = async () => JSON.parse((await request('/chat', ALICE)).text).tokens
+    const owed = async () => (await registry.getSingleMetric('ratelimit_charges_owed')?.get())?.values[0]?.value
+    assert.equal(await leftAfter(), 60)
     state.isAway = true
-    await use(BOB)
-    assert.equal(await use(), null)
-    assert.equal(await use(), null)
-    if (onStoreError === 'local') assert.equal(await use(), 429, '80 count in this process, and no reservation besides')
+    assert.equal(await leftAfter(), null)
+    assert.equal(await owed(), 1)
     state.isAway = false
     clock.advance(1_000)
-    let others = 0
-    const someoneElse = () => use({ headers: { 'x-user': `other-${others++}` } })
-    await eventually('the store answers again', async () => (await someoneElse()) === 60)
-    assert.equal(await use(), 429, '80 are counted')
-  })
+    await request('/chat', BOB)
+    await eventually('the charge is counted', async () => (await owed()) === 0)
+    assert.equal(await leftAfter(), 0, '40 before the outage, 40 in it, 40 now')
+  },
+)
+
+for (const onStoreError of ['local', 'allow'] as const) {
+  test(
+    `the store is owed all that is charged of a request that reserved while it was away: ${onStoreError}`,
+    long(),
+    async (t) => {
+      const { state, backend } = awayStore()
+      const limit = { name: 'tokens', rate: '100/m', key: 'user', unit: 'tokens', reserve: 35 }
+      const { request, clock } = await start(t, limit, { onStoreError, middleware: { backend } })
+      const use = async (user = ALICE) => {
+        const { status, text } = await request('/chat', user)
+        return status === 200 ? JSON.parse(text).tokens : status
+      }
+      state.isAway = true
+      await use(BOB)
+      assert.equal(await use(), null)
+      assert.equal(await use(), null)
+      if (onStoreError === 'local')
+        assert.equal(await use(), 429, '80 count in this process, and no reservation besides')
+      state.isAway = false
+      clock.advance(1_000)
+      let others = 0
+      const someoneElse = () => use({ headers: { 'x-user': `other-${others++}` } })
+      await eventually('the store answers again', async () => (await someoneElse()) === 60)
+      assert.equal(await use(), 429, '80 are counted')
+    },
+  )
 }
 
 const WRONG: readonly (readonly [RouteLimitOptions, RegExp])[] = [
@@ -279,7 +289,7 @@ const WRONG: readonly (readonly [RouteLimitOptions, RegExp])[] = [
   ],
   [
     { rate: '5/m', unit: 'tokens', reserve: 1.5 },
-    /^Setting "limit\.reserve" is 1\.5: give an integer, 0 to 2147483647$/,
+    /^Setting "limit\.reserve" is 1\.5: give an integer, 0 to 2147483647, or a function of the request$/,
   ],
   [{ rate: '5/m', reserve: 1 }, /^Setting "limit\.reserve" is 1, but requests are not charged later/],
   [{ rate: '5/m', unit: 'tokens', cost: 2 }, /^Setting "limit\.cost" is 2, but a limit of tokens takes the reserve/],

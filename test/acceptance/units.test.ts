@@ -4,6 +4,7 @@ import { describe, test } from 'node:test'
 import type { Charges, ChargesLeft } from '../../src/index.js'
 import { RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
 import { type GroupRule, startGroupApp } from '../support/group-app.js'
+import { long } from '../support/long.js'
 import { forEachStore, onRedisCluster, type TestStore } from '../support/stores.js'
 
 const TOKENS = { name: 'tokens', rate: '100/m', unit: 'tokens', reserve: 30 }
@@ -42,17 +43,21 @@ async function startCharging(
 
 function onStore(name: string, open?: () => Promise<TestStore>): void {
   for (const algorithm of RATE_ALGORITHMS) {
-    test(`a request reserves, is charged, and gets the rest back: ${algorithm}, counted in ${name}`, async (t) => {
-      const { use, have } = await startCharging(t, [{ ...TOKENS, algorithm }], open)
-      assert.deepEqual(await use('alice', { tokens: 10 }), [{ tokens: 70 }])
-      await have('alice', { tokens: 10 })
-      assert.deepEqual(await use('alice', { tokens: 20 }, { tokens: 25 }), [{ tokens: 60 }, { tokens: 45 }])
-      await have('alice', { tokens: 55 })
-      assert.deepEqual(await use('alice'), [])
-      await have('alice', { tokens: 85 })
-      assert.equal(await use('alice'), 429, '15 are left, and 30 would be reserved')
-      await have('alice', { tokens: 85 })
-    })
+    test(
+      `a request reserves, is charged, and gets the rest back: ${algorithm}, counted in ${name}`,
+      long(),
+      async (t) => {
+        const { use, have } = await startCharging(t, [{ ...TOKENS, algorithm }], open)
+        assert.deepEqual(await use('alice', { tokens: 10 }), [{ tokens: 70 }])
+        await have('alice', { tokens: 10 })
+        assert.deepEqual(await use('alice', { tokens: 20 }, { tokens: 25 }), [{ tokens: 60 }, { tokens: 45 }])
+        await have('alice', { tokens: 55 })
+        assert.deepEqual(await use('alice'), [])
+        await have('alice', { tokens: 85 })
+        assert.equal(await use('alice'), 429, '15 are left, and 30 would be reserved')
+        await have('alice', { tokens: 85 })
+      },
+    )
 
     test(`a charge is never refused, and the next requests wait for its debt: ${algorithm}, counted in ${name}`, async (t) => {
       const { use, have, request, clock } = await startCharging(t, [{ ...TOKENS, reserve: 0, algorithm }], open)

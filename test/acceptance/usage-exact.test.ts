@@ -14,6 +14,7 @@ import { atEnd } from '../support/at-end.js'
 import { openDatabase } from '../support/build-app.js'
 import { postgresqlMissing } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { LOADER, modulePath } from '../support/modules.js'
 import { startProxyBefore } from '../support/tcp-proxy.js'
 import type { Charged, UsageLine } from '../support/usage-load.js'
@@ -106,23 +107,27 @@ describe('four processes, and the sum of usage is what was charged, when Postgre
   skip: postgresqlMissing,
 }, () => {
   for (const withSpool of [false, true]) {
-    test(`does its work, and its answers are lost, and then is away${withSpool ? ', with a spool' : ''}`, async (t) => {
-      const { database, url: server, schema } = await openDatabase(t, 'postgresql')
-      const { proxy, url } = await startProxyBefore(t, server, 5432)
-      const spool = withSpool ? { eventSpool: await openFolder(t) } : {}
-      await proveExact(t, database, { database: url, schema, ...spool }, async (goOn) => {
-        proxy.loseAnswers(true)
-        await goOn()
-        proxy.loseAnswers(false)
-        await goOn()
-        await proxy.switchOff()
-        await goOn()
-        await proxy.switchOn()
-      })
-    })
+    test(
+      `does its work, and its answers are lost, and then is away${withSpool ? ', with a spool' : ''}`,
+      long(),
+      async (t) => {
+        const { database, url: server, schema } = await openDatabase(t, 'postgresql')
+        const { proxy, url } = await startProxyBefore(t, server, 5432)
+        const spool = withSpool ? { eventSpool: await openFolder(t) } : {}
+        await proveExact(t, database, { database: url, schema, ...spool }, async (goOn) => {
+          proxy.loseAnswers(true)
+          await goOn()
+          proxy.loseAnswers(false)
+          await goOn()
+          await proxy.switchOff()
+          await goOn()
+          await proxy.switchOn()
+        })
+      },
+    )
   }
 
-  test('is away while a server is killed: the next one writes what it spooled', async (t) => {
+  test('is away while a server is killed: the next one writes what it spooled', long(), async (t) => {
     const { database, url: server, schema } = await openDatabase(t, 'postgresql')
     const { proxy, url } = await startProxyBefore(t, server, 5432)
     const plugin = { database: url, schema, eventSpool: await openFolder(t) }
@@ -149,13 +154,17 @@ describe('four processes, and the sum of usage is what was charged, when Postgre
   })
 })
 
-test('four processes, and the sum of usage is what was charged, when another holds the SQLite file', async (t) => {
-  const { database, url } = await openDatabase(t, 'sqlite')
-  const other = openSqliteFile(url.slice('file:'.length))
-  atEnd(t, () => other.close())
-  await proveExact(t, database, { database: url }, async (goOn) => {
-    other.exec('BEGIN IMMEDIATE')
-    await goOn()
-    other.exec('COMMIT')
-  })
-})
+test(
+  'four processes, and the sum of usage is what was charged, when another holds the SQLite file',
+  long(),
+  async (t) => {
+    const { database, url } = await openDatabase(t, 'sqlite')
+    const other = openSqliteFile(url.slice('file:'.length))
+    atEnd(t, () => other.close())
+    await proveExact(t, database, { database: url }, async (goOn) => {
+      other.exec('BEGIN IMMEDIATE')
+      await goOn()
+      other.exec('COMMIT')
+    })
+  },
+)

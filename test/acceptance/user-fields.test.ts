@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test'
 import type { RateLimitOptions } from '../../src/index.js'
 import { openDatabase, startApp, WARN } from '../support/build-app.js'
 import { unescapeHtml } from '../support/client-forms.js'
-import { forEachDatabase, type TestDatabase } from '../support/databases.js'
+import { forAnyDatabase, type TestDatabase } from '../support/databases.js'
 import { DASHBOARD, startWithStaff } from '../support/staff-app.js'
 
 const ALICE = '203.0.113.7'
@@ -25,7 +25,7 @@ async function start(t: TestContext, database: TestDatabase | null, plugin: Rate
   })
 }
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('a rule by user.org counts all users of an organisation together, and those without one by address', async (t) => {
     const database = await openDatabase(t, provider)
     const { app, statuses } = await start(t, database)

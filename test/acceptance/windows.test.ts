@@ -48,9 +48,8 @@ forEachDatabase((provider) => {
   })
 
   test('peek answers for all windows, whichever has the smallest share left', async (t) => {
-    const database = await openDatabase(t, provider)
     const { app, clock, request } = await startApp(t, {
-      database,
+      database: provider,
       clock: fakeClock(NOON_MS),
       plugin: { useDynamicRules: true },
       routes(app) {
@@ -71,10 +70,9 @@ forEachDatabase((provider) => {
   })
 
   test('a rule, an override, the default, a prefix and a route have several windows', async (t) => {
-    const database = await openDatabase(t, provider)
     const rate = '5/s, 2/h'
     const { app, request, statuses } = await startApp(t, {
-      database,
+      database: provider,
       clock: fakeClock(NOON_MS),
       plugin: { useDynamicRules: true, middleware: { defaultRate: rate, rateLimits: { '/auth/': rate } } },
       routes(app) {

@@ -243,7 +243,10 @@ test('options that are wrong, unknown or contradict each other are refused at st
     [{ rootPath: 'admin' }, /Option "rootPath" is "admin": give a path such as \/admin/],
     [{ rootPath: '/admin/' }, /without a slash at its end/],
     [{ rootPath: '/:tenant' }, /Option "rootPath"/],
-    [{ rootpath: '/x' }, /Option "rootpath" of adminPlugin does not exist: give one of staff, isStaff, rootPath, /],
+    [
+      { rootpath: '/x' },
+      /Option "rootpath" of adminPlugin does not exist\. Did you mean `rootPath`\? Give one of staff, isStaff, /,
+    ],
     [{ staff: {} }, /Option "staff" is not what staffAccounts/],
     [{ isStaff: true }, /Option "isStaff" is not a function/],
     [{ staff, isStaff: () => true }, /Options "staff" and "isStaff" are both set/],

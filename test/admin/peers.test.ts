@@ -1,6 +1,7 @@
 /** AdminJS is an optional peer: apps without the panel do not need it. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import { long } from '../support/long.js'
 import { moduleUrl } from '../support/modules.js'
 import { type ProgramOptions, runProgram } from '../support/optional-peers.js'
 
@@ -26,7 +27,7 @@ function runPanel(t: TestContext, paths: readonly string[], options: ProgramOpti
   return runProgram(t, program, options)
 }
 
-test('without one of its packages the panel is refused at start, with the remedy', async (t) => {
+test('without one of its packages the panel is refused at start, with the remedy', long(), async (t) => {
   for (const missing of ['adminjs', '@adminjs/fastify']) {
     const { stdout } = await runPanel(t, [], { missing: [missing] })
     assert.match(
@@ -38,7 +39,7 @@ test('without one of its packages the panel is refused at start, with the remedy
   }
 })
 
-test('of a package that is installed and fails to import, the panel gives the cause', async (t) => {
+test('of a package that is installed and fails to import, the panel gives the cause', long(), async (t) => {
   const { stdout } = await runPanel(t, [], { failing: 'adminjs' })
   assert.match(
     stdout,
@@ -47,7 +48,7 @@ test('of a package that is installed and fails to import, the panel gives the ca
   assert.doesNotMatch(stdout, /npm install/)
 })
 
-test('in production the panel writes no file, and says nothing', async (t) => {
+test('in production the panel writes no file, and says nothing', long(), async (t) => {
   const paths = [
     '/admin/resources/rules',
     '/admin/frontend/assets/components.bundle.js',

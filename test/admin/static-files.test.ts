@@ -1,6 +1,9 @@
 import assert from 'node:assert/strict'
+import { readFileSync } from 'node:fs'
+import { join } from 'node:path'
 import { test } from 'node:test'
 import { brotliDecompressSync, gunzipSync } from 'node:zlib'
+import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 import { PANEL, startWithPanel } from '../support/panel-app.js'
 
 test('the files of the panel are compressed, and sent again only when they changed', async (t) => {
@@ -29,4 +32,21 @@ test('the files of the panel are compressed, and sent again only when they chang
   }
   const stranger = await app.inject({ url: `${PANEL}/frontend/assets/app.bundle.js` })
   assert.equal(stranger.statusCode, 403)
+})
+
+test('the scripts of the panel weigh what its guide says, whatever NODE_ENV is', async (t) => {
+  const { app, asStaff } = await startWithPanel(t, 'sqlite')
+  const { cookie } = await asStaff()
+  const page = await app.inject({ url: `${PANEL}/resources/rules`, headers: { cookie } })
+  const scripts = [...page.payload.matchAll(/<script[^>]* src="([^"]+)"/g)].map(([, url = '']) => url)
+  assert.ok(scripts.length > 3)
+  const weights = await Promise.all(
+    scripts.map(async (url) => {
+      const answer = await app.inject({ url, headers: { cookie, 'accept-encoding': 'br' } })
+      return answer.rawPayload.length
+    }),
+  )
+  const megabytes = weights.reduce((sum, weight) => sum + weight) / 1e6
+  const guide = readFileSync(join(PACKAGE_ROOT, 'docs', 'guides', 'panel.md'), 'utf8')
+  assert.equal(/needs JavaScript \(([\d.]+) MB, compressed\)/.exec(guide)?.[1], megabytes.toFixed(2))
 })

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { databaseFor } from '../../src/database/database.js'
 import { findFaults, inChromium, openPage } from '../support/browser.js'
-import { logRows } from '../support/log-events.js'
+import { logRows } from '../support/events.js'
 import { DASHBOARD, startWithStaff } from '../support/staff-app.js'
 
 const NOW_MS = Date.UTC(2026, 0, 15, 12)

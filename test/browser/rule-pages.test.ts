@@ -4,7 +4,7 @@ import { type TestContext, test } from 'node:test'
 import type { Page } from 'playwright-core'
 import { findFaults, inChromium, openPage, widthOf } from '../support/browser.js'
 import { forEachDatabase, type Provider } from '../support/databases.js'
-import { logRows } from '../support/log-events.js'
+import { logRows } from '../support/events.js'
 import { DASHBOARD, startWithStaff } from '../support/staff-app.js'
 
 const SIZES = [

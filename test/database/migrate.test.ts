@@ -5,9 +5,11 @@ import { readdirSync, readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { promisify } from 'node:util'
+import { Database } from '../../src/database/database.js'
 import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 import { migrate } from '../../src/index.js'
 import { forEachDatabase } from '../support/databases.js'
+import { long } from '../support/long.js'
 import { LOADER, moduleUrl } from '../support/modules.js'
 
 const run = promisify(execFile)
@@ -17,7 +19,7 @@ forEachDatabase((provider, open) => {
   const names = readdirSync(folder).filter((name) => !name.endsWith('.toml'))
 
   describe('migrating', () => {
-    test('is done once, however many processes start at once', async () => {
+    test('is done once, however many processes start at once', long(), async () => {
       const database = await open()
       const url = provider === 'sqlite' ? `${database.url}.fresh` : database.url
       const schema = `${database.schema}_fresh`
@@ -36,6 +38,34 @@ forEachDatabase((provider, open) => {
         if (provider === 'postgresql')
           await database.client.$executeRawUnsafe(`DROP SCHEMA IF EXISTS ${schema} CASCADE`)
         await database.close()
+      }
+    })
+
+    test('fails on tables of an earlier checkout, and says what to do, as does what asks whether all is migrated', async () => {
+      const { url, schema, database, close } = await open()
+      try {
+        const ledger = database.dialect.table('_prisma_migrations')
+        await database.execute(`UPDATE ${ledger} SET checksum = $1 WHERE migration_name = $2`, ['x', names[0] ?? ''])
+        const other = new Database(url, schema)
+        const told = new RegExp(
+          `another checkout .*${names[0]} has another checksum.*"ratelimit rules export".*${provider === 'sqlite' ? 'move the file away' : schema}.*"ratelimit migrate`,
+        )
+        await assert.rejects(migrate({ database: url, schema }), told)
+        await assert.rejects(database.requireMigrations(), told)
+        await assert.rejects(
+          other.ready().then(() => other.requireMigrations()),
+          told,
+        )
+        await other.close()
+        await database.execute(`UPDATE ${ledger} SET checksum = $1 WHERE migration_name = $2`, [
+          createHash('sha256')
+            .update(readFileSync(join(folder, names[0] ?? '', 'migration.sql')))
+            .digest('hex'),
+          names[0] ?? '',
+        ])
+        assert.deepEqual(await migrate({ database: url, schema }), [])
+      } finally {
+        await close()
       }
     })
 

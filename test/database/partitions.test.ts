@@ -1,7 +1,6 @@
 /** The partitioned log behaves as the one table, and whole partitions leave at once. */
 import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
-import { setTimeout as delay } from 'node:timers/promises'
 import pg from 'pg'
 import { Database } from '../../src/database/database.js'
 import { addPartitions, partitionEvents, readPartitions } from '../../src/database/partitions.js'
@@ -13,7 +12,9 @@ import { openDatabase } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { compareReports } from '../support/compare-reports.js'
 import { openTestDatabase, postgresqlMissing } from '../support/databases.js'
-import { insertEvents, type NewEvent } from '../support/insert-events.js'
+import { insertEvents, type NewEvent } from '../support/events.js'
+import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { readEvents } from '../support/recount.js'
 import { foldRollups } from '../support/rollups.js'
 
@@ -56,7 +57,7 @@ async function start(t: TestContext) {
 }
 
 describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
-  test('the table that is there becomes the first partition, and the log goes on as before', async (t) => {
+  test('the table that is there becomes the first partition, and the log goes on as before', long(), async (t) => {
     const { database, schema, client } = await start(t)
     await insertEvents(database, eventsOf(3, 1))
     await foldRollups(database, NOW_MS)
@@ -82,7 +83,7 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     assert.equal(named?.name, `${schema}.rate_limit_event_id_seq`)
   })
 
-  test('pruning drops what is wholly older, deletes the other old rows, and keeps all sums', async (t) => {
+  test('pruning drops what is wholly older, deletes the other old rows, and keeps all sums', long(), async (t) => {
     const { database, clock, skipRange } = await start(t)
     await partitionEvents(database)
     for (const [from, to] of [
@@ -116,7 +117,7 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     assert.equal(await cleanupOldEvents(database, clock), 0)
   })
 
-  test('an id without a range is in the log all the same, and later ranges begin behind it', async (t) => {
+  test('an id without a range is in the log all the same, and later ranges begin behind it', long(), async (t) => {
     const { database, clock, events } = await start(t)
     await partitionEvents(database)
     const last = Math.max(...(await readPartitions(database)).map(({ to }) => to))
@@ -185,7 +186,7 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     await compareReports(database, NOW_MS, 60)
   })
 
-  test('a role that does not own the log prunes it row by row', async (t) => {
+  test('a role that does not own the log prunes it row by row', long(), async (t) => {
     const { database, url, schema, clock, skipRange } = await start(t)
     await insertEvents(database, eventsOf(40, 39))
     await partitionEvents(database)
@@ -252,8 +253,12 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
       GRANT USAGE, SELECT ON ALL SEQUENCES IN SCHEMA ${schema} TO ${role}`)
     await direct.query(`BEGIN; SELECT * FROM ${events}`)
     const changed = partitionEvents(database)
-    const early = await Promise.race([changed, delay(300, 'waits')])
-    assert.equal(early, 'waits')
+    await eventually('the change waits for the transaction', async () => {
+      const { rowCount } = await direct.query(
+        `SELECT FROM pg_locks WHERE NOT granted AND relation = '${events}'::regclass`,
+      )
+      return rowCount === 1
+    })
     await insertEvents(database, eventsOf(1, 0))
     await direct.query('COMMIT')
     assert.equal(await changed, true)

@@ -1,13 +1,17 @@
 /** pg is an optional peer: it is loaded where a database is in PostgreSQL, and nowhere else. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
+import { long } from '../support/long.js'
 import { moduleUrl } from '../support/modules.js'
 import { runProgram } from '../support/optional-peers.js'
 
-test('without pg SQLite works, with its client, and PostgreSQL is refused at start with the remedy', async (t) => {
-  const { stdout } = await runProgram(
-    t,
-    `
+test(
+  'without pg SQLite works, with its client, and PostgreSQL is refused at start with the remedy',
+  long(),
+  async (t) => {
+    const { stdout } = await runProgram(
+      t,
+      `
     import { Module } from 'node:module'
     const resolveFilename = Module._resolveFilename
     Module._resolveFilename = function (name, ...others) {
@@ -33,9 +37,10 @@ test('without pg SQLite works, with its client, and PostgreSQL is refused at sta
       }
     }
     `,
-    { missing: ['pg'] },
-  )
-  const error =
-    'FST_RATE_LIMIT_INVALID_SETTING A database with a URL of PostgreSQL needs the package pg, 8.16.3 or later: run "npm install pg" (Cannot find module \'pg\')'
-  assert.deepEqual(stdout.trimEnd().split('\n'), ['remaining 99 rules 0', error, error])
-})
+      { missing: ['pg'] },
+    )
+    const error =
+      'FST_RATE_LIMIT_INVALID_SETTING A database with a URL of PostgreSQL needs the package pg, 8.16.3 or later: run "npm install pg" (Cannot find module \'pg\')'
+    assert.deepEqual(stdout.trimEnd().split('\n'), ['remaining 99 rules 0', error, error])
+  },
+)

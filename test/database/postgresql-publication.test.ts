@@ -10,6 +10,7 @@ import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { postgresqlMissing } from '../support/databases.js'
+import { long } from '../support/long.js'
 import { createDatabase } from '../support/postgresql-databases.js'
 
 describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
@@ -27,7 +28,7 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     )
   })
 
-  test('under a publication of all tables the log is folded, verified, pruned and emptied', async (t) => {
+  test('under a publication of all tables the log is folded, verified, pruned and emptied', long(), async (t) => {
     const { url } = await createDatabase(t, {})
     await migrate({ database: url })
     const direct = new pg.Client({ connectionString: url })

@@ -28,8 +28,17 @@ test('the statements of this package, those of its client and those of its threa
   assert.equal(/better-sqlite3-node20/.test(String(loaded[0])), isNode20)
 })
 
-/** Starts two apps on a Node of this version, on which no driver is installed. */
-async function startWithoutDriver(t: TestContext, version: string): Promise<string[]> {
+const NOT_INSTALLED = `throw Object.assign(new Error('Cannot find module'), { code: 'MODULE_NOT_FOUND' })`
+
+const UNBUILT = `
+      Module._cache.unbuilt = {
+        loaded: true,
+        exports: class { constructor() { throw new Error('Could not locate the bindings file') } },
+      }
+      return 'unbuilt'`
+
+/** Starts two apps on a Node of this version. @param instead what happens instead of finding a driver */
+async function startWithoutDriver(t: TestContext, version: string, instead = NOT_INSTALLED): Promise<string[]> {
   const { stdout } = await runProgram(
     t,
     `
@@ -39,7 +48,7 @@ async function startWithoutDriver(t: TestContext, version: string): Promise<stri
     Module._resolveFilename = function (name, ...others) {
       if (!name.startsWith('better-sqlite3')) return resolveFilename.call(this, name, ...others)
       console.log('required', name)
-      throw Object.assign(new Error('Cannot find module'), { code: 'MODULE_NOT_FOUND' })
+      ${instead}
     }
     process.on('warning', ({ code, message }) => console.log(code, message))
     const { default: Fastify } = await import(${JSON.stringify(import.meta.resolve('fastify'))})
@@ -73,4 +82,11 @@ test('Node 20 without its driver fails with the command that installs it, loads 
 
 test('a Node 22 that lacks Node-API 10 needs the driver of Node 20', async (t) => {
   assert.deepEqual(await startWithoutDriver(t, '22.13.1'), [...neededDriver('22.13.1'), ...REQUIRED])
+})
+
+test('the driver of Node 20 whose binary was neither downloaded nor compiled fails with what to install', async (t) => {
+  const lines = await startWithoutDriver(t, '20.19.0', UNBUILT)
+  const error =
+    'FST_RATE_LIMIT_INVALID_SETTING SQLite on Node.js 20.19.0 needs a binary of better-sqlite3-node20, which could not be loaded: install g++, make and python3, and the packages again with its install script, or use Node.js 22.14 or later'
+  assert.deepEqual(lines.slice(0, 2), [error, error])
 })

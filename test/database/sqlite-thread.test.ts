@@ -16,6 +16,7 @@ import { atEnd } from '../support/at-end.js'
 import { countStatements } from '../support/count-statements.js'
 import { openTestDatabase } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { LOADER, moduleUrl } from '../support/modules.js'
 import { watchThreads } from '../support/threads.js'
 import { walSequence } from '../support/wal-sequence.js'
@@ -131,7 +132,7 @@ test('what short statements that wait for the thread write is there after closin
 })
 
 for (const kind of ['short statements', 'others'] as const) {
-  test(`the log of a file that is written to all the time begins anew, again and again: ${kind}`, async (t) => {
+  test(`the log of a file that is written to all the time begins anew, again and again: ${kind}`, long(), async (t) => {
     const { database, path } = await startThread(t)
     const statements = kind === 'others' ? database : database.short
     const sequence = () => walSequence(path)

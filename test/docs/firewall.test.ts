@@ -9,6 +9,7 @@ import { readSamples } from '../../scripts/docs/samples.js'
 import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 import { atEnd } from '../support/at-end.js'
 import { openTestDatabase } from '../support/databases.js'
+import { long } from '../support/long.js'
 import { moduleUrl } from '../support/modules.js'
 import { runModule } from '../support/scripts.js'
 
@@ -47,39 +48,41 @@ function documented(file: string): string {
   return sample.code
 }
 
-test('the script of the guide makes nftables drop what comes from denied addresses, and nothing else', {
-  skip: canFilter() ? false : 'no nft here, or no right to a network of its own',
-}, async (t) => {
-  const { client, url, close } = await openTestDatabase('sqlite', undefined, undefined)
-  atEnd(t, close)
-  const folder = await mkdtemp(join(tmpdir(), 'firewall-'))
-  atEnd(t, () => rm(folder, { recursive: true }))
-  const create = (of: string, effect: string, rest = {}) =>
-    client.rateLimitOverride.create({ data: { client: of, effect, ...rest } })
-  await create('203.0.113.7', 'deny', { for: '2h' })
-  await create('198.51.100.0/24', 'deny', { pathPattern: '^' })
-  await create('198.51.100.20', 'deny', { for: '1h' })
-  await create('2001:db8:1:2::/64', 'deny')
-  await create('203.0.113.8', 'deny', { pathPattern: '^/api/' })
-  await create('192.0.2.1', 'allow')
-  await create('user:7', 'deny')
+test(
+  'the script of the guide makes nftables drop what comes from denied addresses, and nothing else',
+  long(canFilter() ? false : 'no nft here, or no right to a network of its own'),
+  async (t) => {
+    const { client, url, close } = await openTestDatabase('sqlite', undefined, undefined)
+    atEnd(t, close)
+    const folder = await mkdtemp(join(tmpdir(), 'firewall-'))
+    atEnd(t, () => rm(folder, { recursive: true }))
+    const create = (of: string, effect: string, rest = {}) =>
+      client.rateLimitOverride.create({ data: { client: of, effect, ...rest } })
+    await create('203.0.113.7', 'deny', { for: '2h' })
+    await create('198.51.100.0/24', 'deny', { pathPattern: '^' })
+    await create('198.51.100.20', 'deny', { for: '1h' })
+    await create('2001:db8:1:2::/64', 'deny')
+    await create('203.0.113.8', 'deny', { pathPattern: '^/api/' })
+    await create('192.0.2.1', 'allow')
+    await create('user:7', 'deny')
 
-  const source = documented('to-nft.mjs').replace("'fastify-smart-ratelimit'", `'${moduleUrl('src/index')}'`)
-  const { status, stdout, stderr } = await runModule(source, { env: { RATELIMIT_DATABASE_URL: url } })
-  assert.equal(status, 0, stderr)
-  const files = { 'probe.mjs': PROBE, 'ratelimit.nft': documented('ratelimit.nft'), 'commands.nft': stdout }
-  for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
-  const addresses = [...SERVERS, ...BANNED, ...OTHERS].map((address) => `ip addr add ${address} dev lo`)
-  const probe = `"${process.execPath}" probe.mjs`
-  // The second run replaces what the first one left.
-  const commands = ['nft -f ratelimit.nft', probe, 'nft -f commands.nft', 'nft -f commands.nft', probe]
-  const script = ['ip link set lo up', ...addresses, ...commands].join(' && ')
-  const answers = execFileSync('unshare', ['-n', 'sh', '-c', script], { cwd: folder, encoding: 'utf8' })
-  assert.deepEqual(
-    answers
-      .trim()
-      .split('\n')
-      .map((line) => JSON.parse(line)),
-    [[...BANNED, ...OTHERS], OTHERS],
-  )
-})
+    const source = documented('to-nft.mjs').replace("'fastify-smart-ratelimit'", `'${moduleUrl('src/index')}'`)
+    const { status, stdout, stderr } = await runModule(source, { env: { RATELIMIT_DATABASE_URL: url } })
+    assert.equal(status, 0, stderr)
+    const files = { 'probe.mjs': PROBE, 'ratelimit.nft': documented('ratelimit.nft'), 'commands.nft': stdout }
+    for (const [name, text] of Object.entries(files)) await writeFile(join(folder, name), text)
+    const addresses = [...SERVERS, ...BANNED, ...OTHERS].map((address) => `ip addr add ${address} dev lo`)
+    const probe = `"${process.execPath}" probe.mjs`
+    // The second run replaces what the first one left.
+    const commands = ['nft -f ratelimit.nft', probe, 'nft -f commands.nft', 'nft -f commands.nft', probe]
+    const script = ['ip link set lo up', ...addresses, ...commands].join(' && ')
+    const answers = execFileSync('unshare', ['-n', 'sh', '-c', script], { cwd: folder, encoding: 'utf8' })
+    assert.deepEqual(
+      answers
+        .trim()
+        .split('\n')
+        .map((line) => JSON.parse(line)),
+      [[...BANNED, ...OTHERS], OTHERS],
+    )
+  },
+)

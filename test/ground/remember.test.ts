@@ -2,6 +2,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { ClientMemory, createdByFirstCall, madeOnce, rememberClients, unremembered } from '../../src/ground/remember.js'
+import { collectGarbage } from '../support/garbage.js'
 
 /** Returns how many of some texts are remembered, and remembers no others. */
 function countKnown(recall: (text: string) => number, texts: readonly string[], computed: () => number): number {
@@ -39,6 +40,23 @@ test('values that take more are bounded alike', () => {
     for (const text of texts.slice(begin)) recall(text)
     assert.ok(countKnown(recall, texts, () => computed) <= 33)
   }
+})
+
+test('a text that is a part of a long one, such as the path of a URL, keeps nothing of the rest', () => {
+  const recall = rememberClients((text) => ({ text }))
+  const long = Buffer.alloc(15_000, 'q')
+  collectGarbage()
+  const beforeBytes = process.memoryUsage().heapUsed
+  for (let number = 0; number < 2_000; number++) {
+    const url = Buffer.concat([Buffer.from(`/a-path-of-some-length/${number}?`.padEnd(40, 'q')), long]).toString(
+      'latin1',
+    )
+    recall(url.slice(0, url.indexOf('?')))
+  }
+  collectGarbage()
+  const keptBytes = process.memoryUsage().heapUsed - beforeBytes
+  assert.equal(recall('/a-path-of-some-length/1999').text, '/a-path-of-some-length/1999')
+  assert.ok(keptBytes < 2_000 * 2_000, `${keptBytes} bytes are kept`)
 })
 
 test('a text of a client is remembered up to a length, and a value that is undefined too', () => {

@@ -8,7 +8,10 @@ const ROOT = join(import.meta.dirname, '../..')
 
 const MODULE = `
   import 'reflect-metadata'
-  import { Controller, Get, Module } from '@nestjs/common'
+  import { type ArgumentsHost, Catch, Controller, type ExceptionFilter, Get, HttpException, Module } from '@nestjs/common'
+  import { APP_FILTER, BaseExceptionFilter } from '@nestjs/core'
+  import type { FastifyReply, FastifyRequest } from 'fastify'
+  import { RateLimitExceededError } from 'fastify-smart-ratelimit'
   import { OrdersController } from './orders.controller.js'
   @Controller()
   class Failures {
@@ -17,7 +20,25 @@ const MODULE = `
       throw new Error('broken')
     }
   }
-  @Module({ controllers: [OrdersController, Failures] })
+  @Catch(RateLimitExceededError)
+  class Unwrapped implements ExceptionFilter {
+    catch(): never {
+      throw new Error('NestJS does not wrap errors of Fastify any more')
+    }
+  }
+  @Catch(HttpException)
+  class Refusals extends BaseExceptionFilter<HttpException> {
+    override catch(exception: HttpException, host: ArgumentsHost): void {
+      const request = host.switchToHttp().getRequest<FastifyRequest>()
+      const decision = request.server.smartRateLimit.decisionOf(request)
+      if (exception.getStatus() === 429) {
+        host.switchToHttp().getResponse<FastifyReply>().header('x-refused-by', String(decision?.policy))
+      }
+      super.catch(exception, host)
+    }
+  }
+  const providers = [Refusals, Unwrapped].map((useClass) => ({ provide: APP_FILTER, useClass }))
+  @Module({ controllers: [OrdersController, Failures], providers })
   export class AppModule {}
 `
 
@@ -66,6 +87,8 @@ export function nestHost(version: string, fastify: string): Host {
       assert.equal(refused.status, 429)
       // Errors are in the form that NestJS gives them.
       assert.match(await refused.text(), /Rate limit exceeded, retry in/)
+      // An exception filter gets them as the guide says.
+      assert.equal(refused.headers.get('x-refused-by'), 'default')
       assert.equal((await server.request('/ratelimit/dashboard/')).status, 403)
       const { output } = await server.stop()
       assert.doesNotMatch(output, /"level":[45]0/)

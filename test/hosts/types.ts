@@ -26,7 +26,7 @@ const PROGRAM = `
 export function typesHost(version: number, modes: Readonly<Record<string, object>>): Host {
   const common = { target: 'es2023', strict: true, skipLibCheck: false, noEmit: true, types: ['node'] }
   const configs = Object.entries(modes).map(([name, options]) => {
-    const file = name.endsWith('cjs') || name === 'commonjs' ? 'app.cts' : 'app.mts'
+    const file = name.endsWith('cjs') ? 'app.cts' : 'app.mts'
     const config = { compilerOptions: { ...common, ...options }, files: [file] }
     return [`${name}.json`, JSON.stringify(config)] as const
   })

@@ -4,6 +4,7 @@ import { createAddressPrivacy } from '../../src/clients/address-privacy.js'
 import { NamedLists } from '../../src/clients/named-lists.js'
 import { createAddressResolver, isPrivate, parseAddressList, plainIp } from '../../src/http/client-address.js'
 import { collectGarbage } from '../support/garbage.js'
+import { long } from '../support/long.js'
 
 const NO_LISTS = { allow: parseAddressList('allow', []), deny: parseAddressList('deny', []), named: new NamedLists([]) }
 
@@ -48,7 +49,7 @@ describe('an address', () => {
     ['203.0.113.7, 10.0.0.1', null],
     ["1'; DROP TABLE", null],
   ] as const) {
-    test(`${spelling} is ${plain ?? 'none'}`, () => assert.equal(plainIp(spelling), plain))
+    test(`${spelling} is ${plain ?? 'none'}`, long(), () => assert.equal(plainIp(spelling), plain))
   }
 })
 

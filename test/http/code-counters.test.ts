@@ -19,6 +19,7 @@ import {
 } from '../../src/clients/counter.js'
 import { counterKey } from '../../src/ground/storable.js'
 import { CodeCounters, routeName } from '../../src/http/code-counters.js'
+import { long } from '../support/long.js'
 import { fc } from '../support/properties.js'
 
 const RUNS = 5_000
@@ -139,7 +140,7 @@ function* lookAlikesOf(name: string, { counter, client: same }: Counted): Iterab
   }
 }
 
-test('no client, limit or namespace spells the name of the counter of another one', (t) => {
+test('no client, limit or namespace spells the name of the counter of another one', long(), (t) => {
   const seed = Number(process.env.TEST_SEED ?? Date.now() % 2 ** 31)
   t.diagnostic(`seed ${seed} (TEST_SEED)`)
   const seen = new Map<string, string>()

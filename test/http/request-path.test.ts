@@ -21,7 +21,10 @@ describe('the path of a request target', () => {
     ['/a%252Fb%25', '/a%252Fb%25'],
     ['/a%C3%A9%20', '/aé '],
     ['/%zz', '/%zz'],
-    ['/%ff%61', '/%ff%61'],
+    // What is no UTF-8 stays, and hides nothing beside it.
+    ['/%ff%61', '/%ffa'],
+    ['/%6cogin/%C3%A9%C0%AF%E2%82%ED%A0%80%F5%80%80%80%zz%', '/login/é%C0%AF%E2%82%ED%A0%80%F5%80%80%80%zz%'],
+    ['/%25%FF%2561%2F%E2%82%AC%F0%9F%98%80', '/%25%FF%2561%2F€😀'],
     ['//a///b', '//a///b'],
     ['//a///b', '/a/b', { ignoreDuplicateSlashes: true }],
     ['/Early/%41', '/Early/A'],

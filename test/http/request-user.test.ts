@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { noteUser } from '../../src/http/request-user.js'
-import { ERROR, openDatabase, startApp } from '../support/build-app.js'
+import { ERROR, startApp } from '../support/build-app.js'
 
 /** An id as MongoDB's driver has it: an object with its bytes in a field `id`. */
 class ObjectId {
@@ -51,9 +51,8 @@ test('an id whose spelling fails is none: it is logged once, and conditions see 
   const broken = { toString: () => assert.fail('of the host'), toHexString: () => assert.fail('of the host') }
   const users: readonly unknown[] = [{ ...broken, toHexString: undefined }, broken].map((id) => ({ id, plan: 'free' }))
   for (const user of users) {
-    const database = await openDatabase(t, 'sqlite')
     const { app, statuses, log } = await startApp(t, {
-      database,
+      database: 'sqlite',
       plugin: { useDynamicRules: true },
       before: (host) =>
         void host.decorateRequest('user').addHook('onRequest', async (request) => Object.assign(request, { user })),

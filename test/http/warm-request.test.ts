@@ -3,21 +3,21 @@ import assert from 'node:assert/strict'
 import { Session } from 'node:inspector/promises'
 import { type TestContext, test } from 'node:test'
 import { atEnd } from '../support/at-end.js'
-import { openDatabase, startApp, type TestApp } from '../support/build-app.js'
+import { startApp, type TestApp } from '../support/build-app.js'
+import { long } from '../support/long.js'
 
 const SOURCE = new URL('../../src/', import.meta.url).href
 const MAX_FILES = 16
 const MAX_FUNCTIONS = 20
 const MIDDLEWARE = { backend: 'memory', defaultRate: '2000/m' } as const
 
-test('a request passes at most 16 files and 20 named functions where the limit is in code', async (t) => {
+test('a request passes at most 16 files and 20 named functions where the limit is in code', long(), async (t) => {
   const server = await startApp(t, { database: null, plugin: { middleware: MIDDLEWARE } })
   await passesLittle(t, server)
 })
 
-test('a request passes at most 16 files and 20 named functions where the limit is a rule', async (t) => {
-  const database = await openDatabase(t, 'sqlite')
-  const server = await startApp(t, { database, plugin: { useDynamicRules: true, middleware: MIDDLEWARE } })
+test('a request passes at most 16 files and 20 named functions where the limit is a rule', long(), async (t) => {
+  const server = await startApp(t, { database: 'sqlite', plugin: { useDynamicRules: true, middleware: MIDDLEWARE } })
   const rule = { name: 'things', pathPattern: '^/things/', rate: '5000/m' }
   await server.app.smartRateLimit.client.rateLimitRule.create({ data: rule })
   const { headers } = await server.request('/things/7')

@@ -1,21 +1,11 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { type BucketCounter, checkBucket } from '../../src/limiter/bucket.js'
+import type { Step } from '../support/steps.js'
 
 const PERIOD_MS = 60_000
 const START_MS = 1_705_161_600_000
 const LIMIT = 3
-
-type Step = readonly [
-  nowMs: number,
-  cost: number,
-  limit: number,
-  allowed: boolean,
-  count: number,
-  remaining: number,
-  resetMs: number,
-  retryAfterMs: number | null,
-]
 
 /** What a client sees, check by check: when, how much of which limit, and what has to come of it. */
 const TOKEN_BUCKET: readonly Step[] = [

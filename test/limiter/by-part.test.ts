@@ -5,8 +5,11 @@ import { setImmediate as turn } from 'node:timers/promises'
 import type { Check, Decision } from '../../src/limiter/algorithm.js'
 import { decideWithoutStore } from '../../src/limiter/fallback.js'
 import { createSafeLimiter } from '../../src/limiter/safe-limiter.js'
+import { toSettlement } from '../../src/limiter/settlement.js'
 import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
+import { fakeClock } from '../support/clock.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 
 const NOW_MS = 1_705_161_600_000
 const POLICY = { algorithm: 'fixed_window', limit: 100, periodMs: 60_000 } as const
@@ -18,7 +21,7 @@ function setUp(leaseMs?: number) {
   const [away, frozen] = [new Set<string>(), new Set<string>()]
   const batches: string[][] = []
   const lines: string[] = []
-  const clock = { nowMs: NOW_MS }
+  const clock = fakeClock(NOW_MS)
   async function part(name: string): Promise<void> {
     if (frozen.has(name)) await new Promise(() => undefined)
     if (away.has(name)) throw new Error(`${name} is away`)
@@ -32,7 +35,10 @@ function setUp(leaseMs?: number) {
         for (const { key } of checks) await part(key.charAt(0))
         return memory.check(checks, nowMs)
       },
-      settle: (settlements) => memory.settle(settlements),
+      async settle(settlements) {
+        for (const { key } of settlements) await part(key.charAt(0))
+        memory.settle(settlements)
+      },
       async resets() {
         await part('r')
         return 0
@@ -48,8 +54,8 @@ function setUp(leaseMs?: number) {
       reset: () => undefined,
       resetAll: () => undefined,
     },
-    now: () => clock.nowMs,
-    lease: leaseMs === undefined ? undefined : { leaseMs, now: () => clock.nowMs },
+    now: clock.now,
+    lease: leaseMs === undefined ? undefined : { leaseMs, now: clock.now },
     timeoutMs: 50,
     log: {
       error: (_details, message) => lines.push(message),
@@ -57,13 +63,13 @@ function setUp(leaseMs?: number) {
     },
   })
   async function ask(key: string): Promise<number | 'unavailable'> {
-    const { count, unavailable } = await limiter.checkLeased({ key, policy: POLICY, cost: 1 }, clock.nowMs)
+    const { count, unavailable } = await limiter.checkLeased({ key, policy: POLICY, cost: 1 }, clock.now())
     return unavailable ? 'unavailable' : count
   }
   return { limiter, ask, away, frozen, batches, lines, clock }
 }
 
-test('each part has batches of its own, and one that fails leaves the others to the store', async (t) => {
+test('each part has batches of its own, and one that fails leaves the others to the store', long(), async (t) => {
   const { limiter, ask, away, batches, lines } = setUp()
   t.after(() => limiter.close())
   assert.deepEqual(await Promise.all(['a1', 'b1', 'a2', 'a1'].map(ask)), [1, 1, 1, 2])
@@ -111,7 +117,7 @@ test('the errors of a part that is not used any more still count', async (t) => 
   t.after(() => limiter.close())
   away.add('a')
   await ask('a1')
-  clock.nowMs += 60_000
+  clock.advance(60_000)
   await ask('b1')
   assert.equal(limiter.storeIsDown, false)
   assert.equal(limiter.storeErrors, 1)
@@ -121,15 +127,27 @@ test('a part that is owed charges stays, and another one is not owed them', asyn
   const { limiter, ask, away, clock } = setUp()
   t.after(() => limiter.close())
   away.add('a')
-  const charge = async (key: string) => limiter.charge({ key, policy: POLICY, cost: 3 }, clock.nowMs)
+  const charge = async (key: string) => limiter.charge({ key, policy: POLICY, cost: 3 }, clock.now())
   const charged = await Promise.all([charge('a1'), charge('b1')])
   assert.deepEqual(
     charged.map((decision) => decision?.remaining),
     [undefined, 97],
   )
-  clock.nowMs += 60_000
+  clock.advance(60_000)
   await ask('c1')
   assert.deepEqual([limiter.owedCharges, limiter.lostCharges], [1, 0])
+})
+
+test('a part that is owed refunds stays', async (t) => {
+  const { limiter, ask, away, clock } = setUp()
+  t.after(() => limiter.close())
+  const check = { key: 'a1', policy: POLICY, cost: 3 }
+  const taken = toSettlement(check, await limiter.check(check, clock.now()), clock.now())
+  away.add('a')
+  await limiter.settle(taken, clock.now())
+  clock.advance(60_000)
+  await ask('c1')
+  assert.deepEqual([limiter.owedRefunds, limiter.lostRefunds], [1, 0])
 })
 
 for (const [what, part] of [
@@ -142,7 +160,7 @@ for (const [what, part] of [
     parts[part].add('r')
     for (let request = 0; request < 200; request++) {
       assert.notEqual(await ask('b1'), 'unavailable')
-      clock.nowMs += 10
+      clock.advance(10)
     }
     await limiter.close()
     assert.deepEqual(lines, [])

@@ -1,4 +1,5 @@
 /** The pure functions of requests in progress, and how the limiter passes on what ends. */
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { MINUTE_MS } from '../../src/ground/time/clock.js'
@@ -7,6 +8,7 @@ import type { BatchStore } from '../../src/limiter/batch-store.js'
 import { type ConcurrencyCounter, checkConcurrency, settleConcurrency } from '../../src/limiter/concurrency.js'
 import { decideWithoutStore } from '../../src/limiter/fallback.js'
 import { createSafeLimiter } from '../../src/limiter/safe-limiter.js'
+import { PASSES } from '../support/fallbacks.js'
 import { fc } from '../support/properties.js'
 
 const POLICY = { algorithm: 'concurrency', limit: 5, periodMs: MINUTE_MS } as const
@@ -123,12 +125,7 @@ function createCounted() {
   }
   const limiter = createSafeLimiter({
     store,
-    fallback: {
-      decide: (check) => decideWithoutStore(true, check),
-      settle: () => undefined,
-      reset: () => undefined,
-      resetAll: () => undefined,
-    },
+    fallback: PASSES,
     now: () => START_MS,
     timeoutMs: 10_000,
     log: { error: () => undefined, info: () => undefined },

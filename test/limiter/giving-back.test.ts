@@ -1,13 +1,15 @@
 /** What a request took is given back before later checks where another limit refuses it. */
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Check, Decision, Settlement } from '../../src/limiter/algorithm.js'
-import { fallbackFor } from '../../src/limiter/fallback.js'
 import { createSafeLimiter, type SafeLimiterOptions } from '../../src/limiter/safe-limiter.js'
 import { toSettlement } from '../../src/limiter/settlement.js'
 import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
 import { eventually } from '../support/eventually.js'
+import { countsIn } from '../support/fallbacks.js'
+import { long } from '../support/long.js'
 
 const POLICY = { algorithm: 'fixed_window', limit: 5, periodMs: 60_000 } as const
 const NOW_MS = 1_705_161_600_000
@@ -55,12 +57,7 @@ function limiterOf(store: SafeLimiterOptions['store'], options: Partial<SafeLimi
   const local = new MemoryStore()
   const limiter = createSafeLimiter({
     store,
-    fallback: fallbackFor('local', {
-      decide: (check, nowMs) => local.checkOne(check, nowMs),
-      settle: (settlements) => local.settle(settlements),
-      reset: (keys) => local.reset(keys),
-      resetAll: () => undefined,
-    }),
+    fallback: countsIn(local),
     now: () => NOW_MS,
     timeoutMs: 1_000,
     log: { error: () => undefined, info: () => undefined },
@@ -128,7 +125,7 @@ test('a check that waits for it waits no longer than its time', async () => {
   store.letGo()
 })
 
-test('it stays taken where the store fails meanwhile, and is not given back later', async () => {
+test('it stays taken while the store fails, and is given back once when that answers again', long(), async () => {
   const store = controlledStore(false)
   const { limiter, take } = limiterOf(store)
   const taken = await take('a')
@@ -137,9 +134,11 @@ test('it stays taken where the store fails meanwhile, and is not given back late
   assert.equal((await limiter.check(checkOf('b'), NOW_MS)).count, 1, 'the fallback decides')
   assert.equal(limiter.storeIsDown, true)
   store.failure = undefined
+  assert.deepEqual([store.count('a'), limiter.owedRefunds], [1, 1])
   await eventually('the store is asked again', () => !limiter.storeIsDown)
-  assert.equal(store.count('a'), 1)
+  await eventually('it is given back', () => store.count('a') === 0)
   await limiter.close()
+  assert.deepEqual([store.calls.filter((call) => call === 'settled').length, limiter.owedRefunds], [1, 0])
 })
 
 test('what the fallback allowed is given back there, and not to a store that never took it', async () => {

@@ -84,9 +84,9 @@ async function proveTrace(
   async function send(index: number, cost: number): Promise<void> {
     const policy = at(policies, edits % 2)
     const { limiter, clock } = at(processes, index)
-    clock.nowMs = nowMs + at(offsets, index)
-    latestMs = Math.max(latestMs, clock.nowMs)
-    const { allowed, count, limit, remaining, windows } = await limiter.checkLeased({ key, policy, cost }, clock.nowMs)
+    clock.advance(nowMs + at(offsets, index) - clock.now())
+    latestMs = Math.max(latestMs, clock.now())
+    const { allowed, count, limit, remaining, windows } = await limiter.checkLeased({ key, policy, cost }, clock.now())
     assert.ok(cost === 0 || allowed === count <= limit, `${allowed} at ${count}`)
     assert.ok(count >= cost && remaining >= 0 && remaining <= limit)
     assert.deepEqual(
@@ -98,7 +98,7 @@ async function proveTrace(
 
   for (const { waitMs, requests, event, process, clockMs } of steps) {
     nowMs += waitMs
-    for (const [index, { clock }] of processes.entries()) clock.nowMs = nowMs + at(offsets, index)
+    for (const [index, { clock }] of processes.entries()) clock.advance(nowMs + at(offsets, index) - clock.now())
     if (event === 'sweep') await sweep()
     // A process that dies gives nothing back, and its timer ends with it.
     if (event === 'crash') processes[process] = start(at(stores, process))

@@ -2,9 +2,9 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { Check, Decision } from '../../src/limiter/algorithm.js'
-import { createReference } from '../../src/limiter/conformance/conformance-traces.js'
 import { Leases } from '../../src/limiter/leases.js'
 import { parseRate, toPolicy } from '../../src/limiter/rate.js'
+import { createReference } from '../conformance/traces.js'
 import { controlSweeps, LEASE_MS, type LeasingProcess, remoteStore, startProcess } from '../support/leases.js'
 
 const NOW_MS = 1_705_161_600_000
@@ -25,8 +25,8 @@ function setUp(t: TestContext) {
 async function send({ limiter, clock }: LeasingProcess, requests: number, check: Check): Promise<Decision[]> {
   const decisions: Decision[] = []
   for (let sent = 0; sent < requests; sent++) {
-    decisions.push(await limiter.checkLeased(check, clock.nowMs))
-    clock.nowMs += 10
+    decisions.push(await limiter.checkLeased(check, clock.now()))
+    clock.advance(10)
   }
   return decisions
 }
@@ -81,10 +81,10 @@ test('what is left of a share goes back when it ends', async (t) => {
   const reference = createReference()
   for (const ms of [0, 10, 20]) reference(check, NOW_MS + ms)
   assert.equal(third?.count, 3)
-  assert.ok(store.counted(check, process.clock.nowMs) > 3)
-  process.clock.nowMs += 1_000
+  assert.ok(store.counted(check, process.clock.now()) > 3)
+  process.clock.advance(1_000)
   await sweep()
-  const { nowMs } = process.clock
+  const nowMs = process.clock.now()
   assert.equal(store.counted(check, nowMs), reference({ ...check, cost: 0 }, nowMs).count)
 })
 
@@ -102,9 +102,9 @@ test('a client with few requests has no share: each asks the store', async (t) =
   const { store, sweep, start } = setUp(t)
   const { limiter, clock } = start()
   for (let sent = 1; sent <= 20; sent++) {
-    await limiter.checkLeased(checkOf(), clock.nowMs)
-    assert.equal(store.counted(checkOf(), clock.nowMs), sent)
-    clock.nowMs += 500
+    await limiter.checkLeased(checkOf(), clock.now())
+    assert.equal(store.counted(checkOf(), clock.now()), sent)
+    clock.advance(500)
     await sweep()
   }
   assert.equal(store.calls, 20)
@@ -129,7 +129,7 @@ test('a share ends with its window', async (t) => {
   await send(process, 100, checkOf({ periodMs: 1_000, limit: 10_000 }))
   const [next] = await send(process, 1, checkOf({ periodMs: 1_000, limit: 10_000 }))
   assert.equal(next?.count, 1)
-  assert.equal(store.counted(checkOf({ periodMs: 1_000, limit: 10_000 }), process.clock.nowMs), 1)
+  assert.equal(store.counted(checkOf({ periodMs: 1_000, limit: 10_000 }), process.clock.now()), 1)
 })
 
 test('a fixed window whose share does not fit is not charged for it', async (t) => {
@@ -148,11 +148,11 @@ test('a limit that refuses nothing is asked in any case, and a peek sees what wa
   const { limiter, clock } = start()
   const process = { limiter, clock }
   await send(process, 3, checkOf())
-  assert.ok(store.counted(checkOf(), clock.nowMs) > 3)
-  assert.equal((await limiter.checkLeased(checkOf({ cost: 0 }), clock.nowMs)).count, 3)
-  assert.equal(store.counted(checkOf(), clock.nowMs), 3)
+  assert.ok(store.counted(checkOf(), clock.now()) > 3)
+  assert.equal((await limiter.checkLeased(checkOf({ cost: 0 }), clock.now())).count, 3)
+  assert.equal(store.counted(checkOf(), clock.now()), 3)
   const calls = store.calls
-  for (let sent = 0; sent < 50; sent++) await limiter.check({ ...checkOf(), key: 'counted only' }, clock.nowMs)
+  for (let sent = 0; sent < 50; sent++) await limiter.check({ ...checkOf(), key: 'counted only' }, clock.now())
   assert.equal(store.calls, calls + 50)
 })
 
@@ -164,8 +164,8 @@ test('a reset ends the share, in this process and in others, and takes nothing f
   await one.limiter.reset(['a'])
   assert.equal((await send(one, 1, checkOf()))[0]?.count, 1)
   await one.limiter.check(checkOf({ cost: 30 }), NOW_MS)
-  one.clock.nowMs += 1_000
-  other.clock.nowMs += 1_000
+  one.clock.advance(1_000)
+  other.clock.advance(1_000)
   await sweep()
   assert.equal(store.counted(checkOf(), NOW_MS), 31)
 })
@@ -197,13 +197,13 @@ test('requests at once share one call, and are decided in their order', async (t
   const { limiter, clock } = start()
   for (let batch = 0; batch < 3; batch++) {
     const before = store.calls
-    const decisions = await Promise.all(Array.from({ length: 20 }, () => limiter.checkLeased(checkOf(), clock.nowMs)))
+    const decisions = await Promise.all(Array.from({ length: 20 }, () => limiter.checkLeased(checkOf(), clock.now())))
     assert.deepEqual(
       decisions.map(({ count }) => count),
       Array.from({ length: 20 }, (_, index) => batch * 20 + index + 1),
     )
     assert.ok(store.calls - before <= 1)
-    clock.nowMs += 10
+    clock.advance(10)
   }
 })
 
@@ -213,7 +213,7 @@ test('more clients than are remembered push out the oldest, whose share goes bac
   await send(process, 3, checkOf())
   await Promise.all(
     Array.from({ length: 10_000 }, (_, index) =>
-      process.limiter.checkLeased({ ...checkOf(), key: `other ${index}` }, process.clock.nowMs),
+      process.limiter.checkLeased({ ...checkOf(), key: `other ${index}` }, process.clock.now()),
     ),
   )
   await sweep()

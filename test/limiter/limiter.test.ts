@@ -2,10 +2,13 @@ import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import type { Check, Decision, Settlement } from '../../src/limiter/algorithm.js'
-import { decideWithoutStore, fallbackFor } from '../../src/limiter/fallback.js'
+import { fallbackFor } from '../../src/limiter/fallback.js'
 import { createSafeLimiter, type SafeLimiterOptions } from '../../src/limiter/safe-limiter.js'
 import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
+import { fakeClock } from '../support/clock.js'
 import { eventually } from '../support/eventually.js'
+import { PASSES } from '../support/fallbacks.js'
+import { long } from '../support/long.js'
 
 const POLICY = { algorithm: 'fixed_window', limit: 5, periodMs: 60_000 } as const
 const NOW_MS = 1_705_161_600_000
@@ -46,17 +49,11 @@ function limiterOf(store: SafeLimiterOptions['store'], timeoutMs = 1_000) {
     error: (_details: object, message: string) => lines.push(`error ${message}`),
     info: (message: string) => lines.push(`info ${message}`),
   }
-  const fallback = {
-    decide: (check: Check) => decideWithoutStore(true, check),
-    settle: () => undefined,
-    reset: () => undefined,
-    resetAll: () => undefined,
-  }
-  const clock = { nowMs: NOW_MS }
-  const limiter = createSafeLimiter({ store, fallback, now: () => clock.nowMs, timeoutMs, log })
+  const clock = fakeClock(NOW_MS)
+  const limiter = createSafeLimiter({ store, fallback: PASSES, now: clock.now, timeoutMs, log })
   /** Lets time pass, and the probes that are due in it be answered. */
   async function pass({ mock }: TestContext, ms: number): Promise<void> {
-    clock.nowMs += ms
+    clock.advance(ms)
     for (let passed = 0; passed < ms; passed += 500) {
       mock.timers.tick(500)
       await turn()
@@ -183,12 +180,7 @@ describe('the limiter', () => {
   test('asks a store in memory at once, without a promise', () => {
     const limiter = createSafeLimiter({
       store: new MemoryStore(),
-      fallback: {
-        decide: (check) => decideWithoutStore(true, check),
-        settle: () => undefined,
-        reset: () => undefined,
-        resetAll: () => undefined,
-      },
+      fallback: PASSES,
       now: () => NOW_MS,
       timeoutMs: 1_000,
       log: { error: () => assert.fail(), info: () => assert.fail() },
@@ -279,7 +271,7 @@ describe('the limiter', () => {
     const failure = new Error('connection refused')
     for (const intervalMs of [1_000, 2_000, 4_000, 8_000, 16_000, 30_000, 30_000]) {
       store.failure = failure
-      await limiter.check(checkOf('a'), clock.nowMs)
+      await limiter.check(checkOf('a'), clock.now())
       assert.equal(limiter.storeIsDown, true)
       store.failure = undefined
       await pass(t, intervalMs - 500)
@@ -297,7 +289,7 @@ describe('the limiter', () => {
     logged.push('info Rate limit store answers again, after 90 s')
     assert.deepEqual(lines, logged)
     store.failure = failure
-    await limiter.check(checkOf('a'), clock.nowMs)
+    await limiter.check(checkOf('a'), clock.now())
     assert.equal(lines.at(-1), logged[0], 'a later outage is a new one')
   })
 
@@ -456,7 +448,7 @@ describe('the limiter', () => {
     assert.deepEqual(settled, [1, 3, 4], 'to give back what was not taken changes nothing')
   })
 
-  test('gives back what a batch takes after its time-out, as soon as its requests have ended', async () => {
+  test('gives back what a batch takes after its time-out, as soon as its requests have ended', long(), async () => {
     const store = controlledStore(8)
     const settled: number[] = []
     const settle = (settlements: readonly Settlement[]) =>

@@ -3,11 +3,11 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { setImmediate as turn } from 'node:timers/promises'
 import { type Check, type Decision, type Policy, RATE_ALGORITHMS } from '../../src/limiter/algorithm.js'
-import { createReference } from '../../src/limiter/conformance/conformance-traces.js'
 import { decideWithoutStore } from '../../src/limiter/fallback.js'
 import { parseRate, toPolicy, toReservingPolicy } from '../../src/limiter/rate.js'
 import { createSafeLimiter } from '../../src/limiter/safe-limiter.js'
 import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
+import { createReference } from '../conformance/traces.js'
 
 const NOW_MS = 1_705_161_615_000
 

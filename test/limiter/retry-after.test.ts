@@ -7,6 +7,7 @@ import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
 import { DatabaseStore } from '../../src/limiter/stores/sql/database-store.js'
 import type { Store } from '../../src/limiter/stores/store.js'
 import { forEachDatabase } from '../support/databases.js'
+import { long } from '../support/long.js'
 import { fc } from '../support/properties.js'
 
 const START_MS = 1_705_161_615_123
@@ -86,7 +87,7 @@ async function proveTraces(store: Store, algorithm: Algorithm, numRuns: number):
 
 describe('Retry-After in memory', () => {
   for (const algorithm of RATE_ALGORITHMS) {
-    test(`is exact to the second: ${algorithm}`, () => proveTraces(new MemoryStore(), algorithm, MEMORY_TRACES))
+    test(`is exact to the second: ${algorithm}`, long(), () => proveTraces(new MemoryStore(), algorithm, MEMORY_TRACES))
   }
 })
 

@@ -20,6 +20,7 @@ import { fakeClock } from '../support/clock.js'
 import { compareReports } from '../support/compare-reports.js'
 import { forEachDatabase } from '../support/databases.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { fc } from '../support/properties.js'
 import { COLLAPSED, clearLog, requestsBefore, requestsIn, SUMS, toRecorded } from '../support/request-histories.js'
 
@@ -148,22 +149,26 @@ forEachDatabase((_provider, open) => {
     ['a collapsed log', COLLAPSED],
     ['a log with sums', SUMS],
   ] as const) {
-    test(`${name} has every request once, through outages, lost answers, kills, replays of two processes and clock steps`, async (t) => {
-      const { database, close } = await open(fakeClock(NOW_MS))
-      t.after(close)
-      await fc.assert(
-        fc.asyncProperty(history, async (rounds) => {
-          await clearLog(database)
-          const kept = await serve(database, rounds, detail)
-          const found = await requestsIn(database, detail)
-          await compareReports(database, NOW_MS, 1, { rule: 'b' })
-          await clearLog(database)
-          const { log } = database
-          await log.execute(insertEventsSql(log.dialect), [JSON.stringify(kept.map(eventValues))])
-          assert.deepEqual(found, await requestsIn(database, detail))
-        }),
-        { numRuns: 15, endOnFailure: true },
-      )
-    })
+    test(
+      `${name} has every request once, through outages, lost answers, kills, replays of two processes and clock steps`,
+      long(),
+      async (t) => {
+        const { database, close } = await open(fakeClock(NOW_MS))
+        t.after(close)
+        await fc.assert(
+          fc.asyncProperty(history, async (rounds) => {
+            await clearLog(database)
+            const kept = await serve(database, rounds, detail)
+            const found = await requestsIn(database, detail)
+            await compareReports(database, NOW_MS, 1, { rule: 'b' })
+            await clearLog(database)
+            const { log } = database
+            await log.execute(insertEventsSql(log.dialect), [JSON.stringify(kept.map(eventValues))])
+            assert.deepEqual(found, await requestsIn(database, detail))
+          }),
+          { numRuns: 15, endOnFailure: true },
+        )
+      },
+    )
   }
 })

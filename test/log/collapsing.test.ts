@@ -13,6 +13,7 @@ import { compareReports } from '../support/compare-reports.js'
 import { forEachDatabase, type TestDatabase } from '../support/databases.js'
 import { EVENT, tableOf } from '../support/events.js'
 import { collectGarbage } from '../support/garbage.js'
+import { long } from '../support/long.js'
 import { fc } from '../support/properties.js'
 import { COLLAPSED, clearLog, requestsBefore, requestsIn, SUMS, toRecorded } from '../support/request-histories.js'
 
@@ -191,7 +192,7 @@ test('requests that are alike need no room, and others are lost and counted wher
   assert.equal(log.stats().dropped, 100)
 })
 
-test('the figures count requests, whatever the number of rows', async () => {
+test('the figures count requests, whatever the number of rows', long(), async () => {
   const clock = fakeClock(NOW_MS)
   const state = new EventLogState(clock.now, { error: () => undefined })
   let isAway = true
@@ -283,7 +284,33 @@ test('many rows are taken some thousand at a time, and a row that was taken take
   assert.deepEqual([buffer.length, buffer.count, buffer.firstMs], [0, 0, undefined])
 })
 
-test('requests that wait keep nothing of long texts but what is logged', () => {
+test('a request is compared with no others, whatever its client can vary', () => {
+  for (const field of ['client', 'key', 'path', 'method', 'clientIp', 'ipAddress'] as const) {
+    const buffer = new CollapsingBuffer({ allowed: 'each', refused: 'collapsed' })
+    let reads = 0
+    const refusal = (number: number): RateLimitEvent => ({
+      ...EVENT,
+      key: 'all',
+      allowed: false,
+      [field]: `made up ${number}`.slice(-10),
+      get outcome() {
+        reads++
+        return 'over_limit' as const
+      },
+    })
+    const readsOf = (number: number) => {
+      const before = reads
+      buffer.push(refusal(number))
+      return reads - before
+    }
+    const ofFirst = readsOf(0)
+    for (let number = 1; number < 3_000; number++) buffer.push(refusal(number))
+    assert.equal(readsOf(3_000), ofFirst, field)
+    assert.equal(buffer.length, 3_001, field)
+  }
+})
+
+test('requests that wait keep nothing of long texts but what is logged', long(), () => {
   const buffer = new CollapsingBuffer(COLLAPSED)
   const long = Buffer.alloc(15_000, 'x')
   const textOf = (number: number) =>

@@ -7,6 +7,7 @@ import { EventLog } from '../../src/log/event-log.js'
 import { EventLogState } from '../../src/log/event-log-state.js'
 import { fakeClock } from '../support/clock.js'
 import { EVENT, tableOf } from '../support/events.js'
+import { long } from '../support/long.js'
 
 function eventOf(key: string): RateLimitEvent {
   return { ...EVENT, key }
@@ -325,7 +326,7 @@ describe('the event log', () => {
     assert.deepEqual(lines, ['Rate limit events are being lost'])
   })
 
-  test('what closing cannot write within some seconds is counted as lost', async (t) => {
+  test('what closing cannot write within some seconds is counted as lost', long(), async (t) => {
     const { events, table, lines } = logOf()
     table.failure = new Error('the database is away')
     events.record(eventOf('a'))

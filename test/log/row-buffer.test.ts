@@ -3,6 +3,7 @@ import { describe, test } from 'node:test'
 import { RowBuffer } from '../../src/log/row-buffer.js'
 import { eventually } from '../support/eventually.js'
 import { collectGarbage } from '../support/garbage.js'
+import { long } from '../support/long.js'
 import { fc } from '../support/properties.js'
 
 function bufferOf(...rows: string[]): RowBuffer {
@@ -66,7 +67,7 @@ describe('a buffer of rows', () => {
     assert.deepEqual(takeAll(buffer), rows)
   })
 
-  test('holds the rows of random pushes and takes as a list does', () => {
+  test('holds the rows of random pushes and takes as a list does', long(), () => {
     const lengths = fc.array(fc.nat(50_000), { maxLength: 40, size: 'max' })
     const steps = fc.array(fc.record({ lengths, takes: fc.nat(2) }), { maxLength: 20, size: 'max' })
     const holdsAsList = (some: readonly { readonly lengths: readonly number[]; readonly takes: number }[]) => {
@@ -94,7 +95,7 @@ describe('a buffer of rows', () => {
     fc.assert(fc.property(steps, holdsAsList), { numRuns: 30 })
   })
 
-  test('frees the memory of many rows once it is empty', async () => {
+  test('frees the memory of many rows once it is empty', long(), async () => {
     const bytesOfBuffers = () => {
       collectGarbage()
       return process.memoryUsage().arrayBuffers

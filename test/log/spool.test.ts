@@ -29,6 +29,7 @@ import { atEnd } from '../support/at-end.js'
 import { fakeClock } from '../support/clock.js'
 import { EVENT } from '../support/events.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 
 function openFolder(t: TestContext): string {
   const folder = mkdtempSync(join(tmpdir(), 'ratelimit-spool-'))
@@ -181,7 +182,7 @@ test('events that cannot be written go to files for the owner alone, and from th
   assert.deepEqual(readdirSync(folder), [])
 })
 
-test('what closing cannot write stays in the folder, and the next process writes it', async (t) => {
+test('what closing cannot write stays in the folder, and the next process writes it', long(), async (t) => {
   const folder = openFolder(t)
   const table = openTable()
   table.isAway = true

@@ -14,6 +14,7 @@ import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase, type Provider, type TestDatabase } from '../support/databases.js'
+import { collectGarbage } from '../support/garbage.js'
 import { charge } from '../support/usage.js'
 
 async function openUsage(t: TestContext, provider: Provider, plugin: RateLimitOptions = {}) {
@@ -143,6 +144,39 @@ forEachDatabase((provider) => {
     )
     assert.equal(usage.stats().dropped, 40)
   })
+})
+
+test('charges that wait keep nothing of long texts but what the table has', async (t) => {
+  const { usage, rows, database } = await openUsage(t, 'sqlite')
+  const table = database.log.dialect.table('rate_limit_usage')
+  await database.log.execute(`ALTER TABLE ${table} RENAME TO away`)
+  usage.record(charge())
+  await usage.flush()
+  const long = Buffer.alloc(15_000, 'x')
+  const textOf = (number: number) => Buffer.concat([Buffer.from(`${number}`.padEnd(40, 'x')), long]).toString('latin1')
+  collectGarbage()
+  const beforeBytes = process.memoryUsage().heapUsed
+  for (let number = 0; number < 2_000; number++) {
+    // Of some clients all is long, of others what they were read from.
+    const text = number % 2 === 0 ? textOf(number) : textOf(number).slice(0, 40)
+    usage.record(charge({ client: `header:x-api-key:${text}` }))
+  }
+  collectGarbage()
+  const keptBytes = process.memoryUsage().heapUsed - beforeBytes
+  assert.equal(usage.stats().buffered, 2_001)
+  assert.ok(keptBytes < 2_000 * 3_000, `${keptBytes} bytes are kept`)
+  // Two clients that the table cannot tell apart are one sum of it already.
+  usage.record(charge({ client: `header:x-api-key:${textOf(0)}y` }))
+  assert.equal(usage.stats().buffered, 2_001)
+  await database.log.execute(`ALTER TABLE away RENAME TO rate_limit_usage`)
+  await usage.flush()
+  await usage.flush()
+  const days = (await rows()).filter((row) => row.startsWith('2026-11-24'))
+  assert.equal(days.length, 2_001)
+  assert.deepEqual(
+    days.filter((row) => row.endsWith(' 2 2')).map((row) => row.split(' ')[2]),
+    [`header:x-api-key:${textOf(0)}`.slice(0, 255)],
+  )
 })
 
 test('usage is kept only where a database is open anyway, or a unit is named, and never where it is off', async (t) => {

@@ -4,10 +4,10 @@ import { InvalidSettingError } from '../../src/ground/errors.js'
 import { createAnalytics } from '../../src/plugin/analytics.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
-import { forEachDatabase } from '../support/databases.js'
+import { forAnyDatabase } from '../support/databases.js'
 import { logEvents } from '../support/events.js'
 
-forEachDatabase((_provider, open) => {
+forAnyDatabase((_provider, open) => {
   test('reports can be read by a URL, and closed', async (t) => {
     const clock = fakeClock()
     const { url, schema, client, close } = await open(clock)
@@ -31,7 +31,7 @@ forEachDatabase((_provider, open) => {
   })
 })
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('with the privacy of the servers a client is found by its address', async (t) => {
     const privacy = { privacy: { addresses: 'pseudonym' }, hashSecret: 'a secret of the host, long enough' } as const
     const database = await openDatabase(t, provider)

@@ -5,7 +5,7 @@ import { readRuleEffects, timesAround } from '../../src/reports/change-effects.j
 import { createReportRunner } from '../../src/reports/report.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase } from '../support/databases.js'
-import { logRows } from '../support/log-events.js'
+import { logRows } from '../support/events.js'
 
 const NOON_MS = Date.UTC(2026, 0, 15, 12)
 

@@ -8,6 +8,7 @@ import { atEnd } from '../support/at-end.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase } from '../support/databases.js'
 import { EVENT } from '../support/events.js'
+import { long } from '../support/long.js'
 
 const NOW_MS = Date.UTC(2026, 0, 15, 12)
 const MINUTE_MS = 60_000
@@ -106,7 +107,7 @@ forEachDatabase((provider, open) => {
     return { ...opened, read, insert, page, all, plansOf }
   }
 
-  test('every filter finds in pages what the fields of the events say, older and newer', async (t) => {
+  test('every filter finds in pages what the fields of the events say, older and newer', long(), async (t) => {
     const { insert, page, all } = await start(t)
     await insert(variedEvents(420))
     const { events } = await page({}, undefined, 1_000)
@@ -224,7 +225,7 @@ forEachDatabase((provider, open) => {
     assert.deepEqual(events.map(({ client }) => client).sort(), ['ip:2001:db8:0:7::/64', 'ip:2001:db8::1'])
   })
 
-  test('every filter reads by an index in the order of time', async (t) => {
+  test('every filter reads by an index in the order of time', long(), async (t) => {
     const { insert, plansOf, database } = await start(t)
     for (let part = 0; part < 6; part++) await insert(variedEvents(3_500))
     if (database.log.dialect.provider === 'postgresql')

@@ -12,7 +12,7 @@ import { countedClients } from '../../src/reports/offender-detail.js'
 import { createReportRunner } from '../../src/reports/report.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase, type TestDatabase } from '../support/databases.js'
-import { logRows } from '../support/log-events.js'
+import { logRows } from '../support/events.js'
 import { foldRollups } from '../support/rollups.js'
 
 const clock = fakeClock()

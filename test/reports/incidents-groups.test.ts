@@ -1,4 +1,5 @@
 /** Incidents of requests that several rules refused: one of them decides, and an edit of any is what was done about it. */
+
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
@@ -6,9 +7,10 @@ import type { RateLimitEvent } from '../../src/log/event.js'
 import { analyticsFor } from '../../src/plugin/analytics.js'
 import { incidentStories } from '../../src/reports/incidents/incidents.js'
 import { createReportRunner } from '../../src/reports/report.js'
+import { dateChanges } from '../support/changes.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase } from '../support/databases.js'
-import { logRows } from '../support/log-events.js'
+import { logRows } from '../support/events.js'
 import { foldRollups } from '../support/rollups.js'
 
 const HOUR_13 = Date.parse('2026-11-24T13:00Z')
@@ -51,8 +53,7 @@ forEachDatabase((_provider, open) => {
     await foldRollups(database, clock.now())
     assert.deepEqual(await states(), { 'user:1': 'acted_on', 'user:2': 'open', 'policy:team': 'acted_on' })
 
-    const { table, fromMs } = database.dialect
-    await database.execute(`UPDATE ${table('rate_limit_change')} SET changed_at = ${fromMs('$1')}`, [clock.now()])
+    await dateChanges(database, clock.now())
     clock.advance(10 * MINUTE_MS)
     const stories = await createReportRunner(database, clock)(incidentStories(9))
     const [story] = stories.filter(({ scope }) => scope === 'user:1')
@@ -72,8 +73,7 @@ forEachDatabase((_provider, open) => {
     await client.rateLimitRule.create({ data: { name: 'burst', pathPattern: '^/', rate: '5/m', group: 'burst' } })
     await client.rateLimitRule.update({ where: { name: 'burst' }, data: { rate: '4/m' } })
     const stateAfterEdit = async (atMs: number) => {
-      const at = database.dialect.fromMs('$1')
-      await database.execute(`UPDATE ${database.dialect.table('rate_limit_change')} SET changed_at = ${at}`, [atMs])
+      await dateChanges(database, atMs)
       return (await analyticsFor(database, clock).getIncidents())[0]?.state
     }
     assert.equal(await stateAfterEdit(HOUR_13 + 10 * MINUTE_MS), 'open')

@@ -2,15 +2,18 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { InvalidSettingError, RevertError } from '../../src/ground/errors.js'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
+import { CooperativeYield } from '../../src/ground/time/cooperative-yield.js'
 import type { RateLimitEvent } from '../../src/log/event.js'
 import { analyticsFor } from '../../src/plugin/analytics.js'
 import { asActor } from '../../src/rules/history/actor.js'
 import { listChanges } from '../../src/rules/history/history.js'
 import { markIncident } from '../../src/rules/history/incident-changes.js'
 import { revertChange } from '../../src/rules/history/revert.js'
+import { dateChanges } from '../support/changes.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase, type TestDatabase } from '../support/databases.js'
-import { logRows } from '../support/log-events.js'
+import { logRows } from '../support/events.js'
+import { long } from '../support/long.js'
 import { foldRollups } from '../support/rollups.js'
 
 const HOUR_13 = Date.parse('2026-11-24T13:00Z')
@@ -275,7 +278,7 @@ forEachDatabase((_provider, open) => {
       ])
     })
 
-    test(`${where}: an incident is the same in every window that it reaches into`, async (t) => {
+    test(`${where}: an incident is the same in every window that it reaches into`, long(), async (t) => {
       const { database, fold, analytics, close } = await openLog()
       t.after(close)
       const start = HOUR_13 - 5 * DAY_MS
@@ -315,11 +318,7 @@ forEachDatabase((_provider, open) => {
     )
     // A rule that is new was not edited.
     await client.rateLimitRule.create({ data: { name: 'new', pathPattern: '/new', rate: '5/m' } })
-    const changeAt = async (atMs: number) =>
-      database.execute(
-        `UPDATE ${database.dialect.table('rate_limit_change')} SET changed_at = ${database.dialect.fromMs('$1')}`,
-        [atMs],
-      )
+    const changeAt = (atMs: number) => dateChanges(database, atMs)
     const actedOn = async () =>
       (await analytics.getIncidents()).flatMap(({ scope, state }) => (state === 'acted_on' ? [scope] : [])).sort()
     for (const name of ['203.0.113.0/28', '198.51.100.2', 'user:1']) {
@@ -427,16 +426,20 @@ forEachDatabase((_provider, open) => {
     assert.deepEqual(await scopes(), ['user:2'])
   })
 
-  test('of very many heavy clients the first ones are incidents, and the others count for their policy', async (t) => {
-    const clock = fakeClock(NOW)
-    const { database, close } = await open(clock)
-    t.after(close)
-    const crowd = Array.from({ length: 505 }, (_, index) => `user:${String(index).padStart(3, '0')}`)
-    await refuse(database, ...crowd.map((client) => ({ client, count: 50, atMs: HOUR_13 })))
-    const found = await analyticsFor(database, clock).getIncidents()
-    assert.equal(found.length, 501)
-    assert.deepEqual([found[0]?.scope, found[0]?.refused, found[0]?.clients], ['policy:default', 250, 5])
-  })
+  test(
+    'of very many heavy clients the first ones are incidents, and the others count for their policy',
+    long(),
+    async (t) => {
+      const clock = fakeClock(NOW)
+      const { database, close } = await open(clock)
+      t.after(close)
+      const crowd = Array.from({ length: 505 }, (_, index) => `user:${String(index).padStart(3, '0')}`)
+      await refuse(database, ...crowd.map((client) => ({ client, count: 50, atMs: HOUR_13 })))
+      const found = await analyticsFor(database, clock).getIncidents()
+      assert.equal(found.length, 501)
+      assert.deepEqual([found[0]?.scope, found[0]?.refused, found[0]?.clients], ['policy:default', 250, 5])
+    },
+  )
 
   test('names of clients and policies are only ever text', async (t) => {
     const clock = fakeClock(NOW)
@@ -456,6 +459,54 @@ forEachDatabase((_provider, open) => {
     )
     const scopes = (await analyticsFor(database, clock).getIncidents()).map(({ scope }) => scope)
     assert.deepEqual(scopes.toSorted(), [...hostile, ...hostile.map((client) => `policy:policy ${client}`)].toSorted())
+  })
+
+  /** Puts one refusal by each of some policies into each of some hours, and 300 by the first policy. */
+  async function logPolicies(database: TestDatabase['database'], policies: number, hours: number) {
+    for (let hour = 0; hour < hours; hour++) {
+      const rows = Array.from({ length: policies }, (_, number) => ({
+        timestampMs: NOW - hour * HOUR_MS,
+        client: `user:${number}`,
+        key: `rule:policy-${number}:user:${number}`,
+        ruleName: `policy-${number}`,
+        policy: `policy-${number}`,
+        outcome: 'over_limit' as const,
+        allowed: false,
+      }))
+      const many = Array.from({ length: 10 }, (_, number) => ({ ...rows[0], client: `key:${number}`, weight: 30 }))
+      await logRows(database, [...rows, ...many])
+    }
+    await foldRollups(database, NOW)
+  }
+
+  test('incidents of many policies are found in slices', async (t) => {
+    const clock = fakeClock(NOW)
+    const { database, close } = await open(clock)
+    t.after(close)
+    await logPolicies(database, 20, 6)
+    // Each look at the clock finds more than a slice.
+    let nowMs = performance.now()
+    t.mock.method(performance, 'now', () => (nowMs += 10))
+    const { mock } = t.mock.method(CooperativeYield.prototype, 'pause')
+    const found = await analyticsFor(database, clock).getIncidents()
+    assert.deepEqual(
+      found.map(({ scope, refused }) => [scope, refused]),
+      [['policy:policy-0', 6 * 301]],
+    )
+    assert.ok(mock.callCount() >= 10, `other work could run ${mock.callCount()} times`)
+  })
+
+  test('thousands of policies that refuse somebody in every hour hide no incident', long(), async (t) => {
+    const clock = fakeClock(NOW)
+    const { database, close } = await open(clock)
+    t.after(close)
+    // More rows than a call takes arguments. What was usual the day before is none.
+    await logPolicies(database, 5_000, 40)
+    const found = await analyticsFor(database, clock).getIncidents()
+    assert.deepEqual(
+      found.map(({ scope, refused }) => [scope, refused]),
+      [['policy:policy-0', 24 * 301]],
+    )
   })
 
   test('a window that ends before it begins is refused', async (t) => {

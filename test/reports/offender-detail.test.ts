@@ -44,7 +44,6 @@ forEachDatabase((_provider, open) => {
           count: 1,
           limit: 0,
           rule_name: 'api',
-          weight: 1,
         },
         {
           timestamp: '2026-01-15T11:00:00.123Z',
@@ -54,7 +53,6 @@ forEachDatabase((_provider, open) => {
           count: 3,
           limit: 1,
           rule_name: '',
-          weight: 1,
         },
         {
           timestamp: '2026-01-15T11:00:00.123Z',
@@ -64,7 +62,6 @@ forEachDatabase((_provider, open) => {
           count: 2,
           limit: 1,
           rule_name: '',
-          weight: 1,
         },
       ],
     })

@@ -10,8 +10,8 @@ import { closedHourCacheFor, createReportRunner } from '../../src/reports/report
 import { topClients } from '../../src/reports/top-clients.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase } from '../support/databases.js'
-import { logEvents } from '../support/events.js'
-import { insertEvents } from '../support/insert-events.js'
+import { insertEvents, logEvents } from '../support/events.js'
+import { long } from '../support/long.js'
 import { fc } from '../support/properties.js'
 import { Recount, readEvents } from '../support/recount.js'
 
@@ -39,7 +39,7 @@ const round = fc.record({
 })
 
 forEachDatabase((_provider, open) => {
-  test('a list is exact with few known leaders, also those of a moment ago', async (t) => {
+  test('a list is exact with few known leaders, also those of a moment ago', long(), async (t) => {
     const { database, close } = await open()
     t.after(close)
     const table = database.dialect.table('rate_limit_event')

@@ -13,7 +13,7 @@ import { listEvents } from '../../src/reports/listed-events.js'
 import { createReportRunner } from '../../src/reports/report.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase } from '../support/databases.js'
-import { logRows } from '../support/log-events.js'
+import { logRows } from '../support/events.js'
 import { foldRollups } from '../support/rollups.js'
 
 const ALICE = 'ip:203.0.113.7'

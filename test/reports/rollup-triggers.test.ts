@@ -17,8 +17,8 @@ import { atEnd } from '../support/at-end.js'
 import { fakeClock } from '../support/clock.js'
 import { compareReports } from '../support/compare-reports.js'
 import { forEachDatabase, openTestDatabase, postgresqlMissing } from '../support/databases.js'
-import { logEvents } from '../support/events.js'
-import { insertEvents, type NewEvent } from '../support/insert-events.js'
+import { insertEvents, logEvents, type NewEvent } from '../support/events.js'
+import { long } from '../support/long.js'
 import { LOADER, moduleUrl } from '../support/modules.js'
 import { readEvents } from '../support/recount.js'
 import { foldRollups } from '../support/rollups.js'
@@ -442,7 +442,7 @@ describe('on PostgreSQL', { skip: postgresqlMissing }, () => {
     assert.ok((await rowsOf(database, 'rate_limit_trend')) > 0)
   })
 
-  test('four writers at once neither deadlock nor lose anything', async (t) => {
+  test('four writers at once neither deadlock nor lose anything', long(), async (t) => {
     const { database, url, schema, close } = await openTestDatabase('postgresql')
     atEnd(t, close)
     const writers = await Promise.all(Array.from({ length: 4 }, () => connect(url, schema)))

@@ -9,7 +9,8 @@ import { createReportRunner } from '../../src/reports/report.js'
 import { fakeClock } from '../support/clock.js'
 import { compareRange, compareReports } from '../support/compare-reports.js'
 import { forEachDatabase } from '../support/databases.js'
-import { insertEvents, type NewEvent } from '../support/insert-events.js'
+import { insertEvents, type NewEvent } from '../support/events.js'
+import { long } from '../support/long.js'
 import { fc } from '../support/properties.js'
 import { foldRollups } from '../support/rollups.js'
 
@@ -125,7 +126,7 @@ async function take(database: Database, step: Step): Promise<void> {
 }
 
 forEachDatabase((provider, open) => {
-  test('every report equals the plain recount, whatever became of the log', async (t) => {
+  test('every report equals the plain recount, whatever became of the log', long(), async (t) => {
     const { database, close } = await open()
     t.after(close)
     // So that a step is a part of most histories, and of an hour with few events.
@@ -169,7 +170,7 @@ forEachDatabase((provider, open) => {
     )
   })
 
-  test('a range with odd ends equals the plain recount, whatever became of the log', async (t) => {
+  test('a range with odd ends equals the plain recount, whatever became of the log', long(), async (t) => {
     const { database, close } = await open()
     t.after(close)
     Object.assign(database, { dialect: { ...database.dialect, eventsPerFold: 7 } })

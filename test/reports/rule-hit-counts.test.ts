@@ -4,8 +4,7 @@ import { DAY_MS } from '../../src/ground/time/clock.js'
 import { analyticsFor } from '../../src/plugin/analytics.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase } from '../support/databases.js'
-import { logEvents } from '../support/events.js'
-import { logRows } from '../support/log-events.js'
+import { logEvents, logRows } from '../support/events.js'
 import { foldRollups } from '../support/rollups.js'
 
 forEachDatabase((provider, open) => {

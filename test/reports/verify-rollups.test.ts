@@ -4,7 +4,7 @@ import { DAY_MS } from '../../src/ground/time/clock.js'
 import { verifyRollups } from '../../src/log/rollups/catch-up.js'
 import { compareReports } from '../support/compare-reports.js'
 import { forEachDatabase } from '../support/databases.js'
-import { insertEvents, type NewEvent } from '../support/insert-events.js'
+import { insertEvents, type NewEvent } from '../support/events.js'
 import { foldRollups } from '../support/rollups.js'
 
 const NOW_MS = Date.UTC(2026, 0, 15, 12, 34, 56, 789)

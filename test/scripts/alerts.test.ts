@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { after, before, describe, test } from 'node:test'
 import { DAY_MS } from '../../src/ground/time/clock.js'
-import { forEachDatabase, openTestDatabase, postgresqlMissing, type TestDatabase } from '../support/databases.js'
+import { forAnyDatabase, openTestDatabase, postgresqlMissing, type TestDatabase } from '../support/databases.js'
 import { logEvents } from '../support/events.js'
 import { startMailServer } from '../support/mail-server.js'
 import { ratelimit, runScript } from '../support/scripts.js'
@@ -203,7 +203,7 @@ test('of processes that alert at once about a PostgreSQL, a cool-down lets one s
   assert.equal(receiver.posts.length, 1)
 })
 
-forEachDatabase((_provider, open) => {
+forAnyDatabase((_provider, open) => {
   test('with --incidents processes that run at once send one message for each incident, and later ones none', async (t) => {
     const { client, url, schema, close } = await open()
     t.after(close)

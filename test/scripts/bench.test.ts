@@ -11,6 +11,7 @@ import type { Measured } from '../../scripts/bench/measure.js'
 import { markdownReport, type RowResult } from '../../scripts/bench/report.js'
 import { ROWS } from '../../scripts/bench/rows.js'
 import { cpuChart, parseBars } from '../../scripts/docs/cpu-chart.js'
+import { long } from '../support/long.js'
 import { runScript, startScript } from '../support/scripts.js'
 
 const USUAL: Measured = {
@@ -131,7 +132,7 @@ describe('the report of the benchmark', () => {
 })
 
 describe('the load of the benchmark', () => {
-  test('counts answers and refusals of many clients, who ask all servers for all paths in turn', async () => {
+  test('counts answers and refusals of many clients, who ask all servers for all paths in turn', long(), async () => {
     const apps = [Fastify({ forceCloseConnections: true }), Fastify({ forceCloseConnections: true })]
     const clients = new Set<unknown>()
     const urls: string[] = []
@@ -168,30 +169,34 @@ describe('the load of the benchmark', () => {
 })
 
 describe('npm run bench', () => {
-  test('measures servers of several processes with their CPU time, and says which rows it skips since no server answers', async () => {
-    const rows = ['--rows', 'sqlite + events', '@fastify/rate-limit, redis']
-    const { status, stdout, stderr } = await runScript(
-      'bench/run',
-      ['--rounds', '1', '--seconds', '1', '--processes', '2', ...rows],
-      {
-        env: { TEST_REDIS_URL: 'redis://127.0.0.1:1' },
-      },
-    )
-    assert.equal(status, 0, stderr)
-    assert.match(stdout, /; 2 process\(es\), 2 at a time loaded over 64 connections each, /)
-    const names = [
-      ...stdout.matchAll(
-        /^\| (\S.*?) \| [\d,]+ ± 0 % \| [\d.]* \| [\d.]+ \| (?:[-\d.]+ \([-\d.]+ to [-\d.]+\))? \| 0\.0 \| [\d.]+ ms \|$/gm,
-      ),
-    ]
-    assert.deepEqual(
-      names.map(([, name]) => name),
-      ['bare Fastify', 'fastify-smart-ratelimit, SQLite + events'],
-    )
-    assert.match(stderr, /^SKIPPED, since no redis server answers: @fastify\/rate-limit, Redis$/m)
-  })
+  test(
+    'measures servers of several processes with their CPU time, and says which rows it skips since no server answers',
+    long(),
+    async () => {
+      const rows = ['--rows', 'sqlite + events', '@fastify/rate-limit, redis']
+      const { status, stdout, stderr } = await runScript(
+        'bench/run',
+        ['--rounds', '1', '--seconds', '1', '--processes', '2', ...rows],
+        {
+          env: { TEST_REDIS_URL: 'redis://127.0.0.1:1' },
+        },
+      )
+      assert.equal(status, 0, stderr)
+      assert.match(stdout, /; 2 process\(es\), 2 at a time loaded over 64 connections each, /)
+      const names = [
+        ...stdout.matchAll(
+          /^\| (\S.*?) \| [\d,]+ ± 0 % \| [\d.]* \| [\d.]+ \| (?:[-\d.]+ \([-\d.]+ to [-\d.]+\))? \| 0\.0 \| [\d.]+ ms \|$/gm,
+        ),
+      ]
+      assert.deepEqual(
+        names.map(([, name]) => name),
+        ['bare Fastify', 'fastify-smart-ratelimit, SQLite + events'],
+      )
+      assert.match(stderr, /^SKIPPED, since no redis server answers: @fastify\/rate-limit, Redis$/m)
+    },
+  )
 
-  test('prints no table where no server answers that a row needs', async () => {
+  test('prints no table where no server answers that a row needs', long(), async () => {
     const { status, stdout, stderr } = await runScript('bench/run', ['--rows', 'rate-limit, redis'], {
       env: { TEST_REDIS_URL: 'redis://127.0.0.1:1' },
     })
@@ -199,29 +204,31 @@ describe('npm run bench', () => {
     assert.match(stderr, /^SKIPPED, since no redis server answers: @fastify\/rate-limit, Redis\n$/)
   })
 
-  test('leaves nothing behind when it is interrupted', {
-    skip: process.platform === 'win32' && 'Windows ends a process without telling it',
-  }, async () => {
-    const folder = await mkdtemp(join(tmpdir(), 'bench-test-'))
-    try {
-      const child = startScript('bench/run', ['--rows', 'ratelimit, SQLite', '--seconds', '60'], {
-        env: { TMPDIR: folder },
-      })
-      const stderr = text(child.stderr)
-      await once(child.stderr, 'data')
-      child.kill('SIGINT')
-      await once(child, 'close')
-      assert.equal(child.exitCode, 130)
-      assert.match(await stderr, /bench: interrupted\n$/)
-      const left = await readdir(folder)
-      assert.deepEqual(
-        left.filter((name) => name.startsWith('ratelimit-bench-')),
-        [],
-      )
-    } finally {
-      await rm(folder, { recursive: true, force: true })
-    }
-  })
+  test(
+    'leaves nothing behind when it is interrupted',
+    long(process.platform === 'win32' && 'Windows ends a process without telling it'),
+    async () => {
+      const folder = await mkdtemp(join(tmpdir(), 'bench-test-'))
+      try {
+        const child = startScript('bench/run', ['--rows', 'ratelimit, SQLite', '--seconds', '60'], {
+          env: { TMPDIR: folder },
+        })
+        const stderr = text(child.stderr)
+        await once(child.stderr, 'data')
+        child.kill('SIGINT')
+        await once(child, 'close')
+        assert.equal(child.exitCode, 130)
+        assert.match(await stderr, /bench: interrupted\n$/)
+        const left = await readdir(folder)
+        assert.deepEqual(
+          left.filter((name) => name.startsWith('ratelimit-bench-')),
+          [],
+        )
+      } finally {
+        await rm(folder, { recursive: true, force: true })
+      }
+    },
+  )
 
   test('a name that no row has is wrong usage', async () => {
     const { status, stdout, stderr } = await runScript('bench/run', ['--rows', 'bare', 'memry'])
@@ -229,7 +236,7 @@ describe('npm run bench', () => {
   })
 })
 
-test('npm run bench:hook shows nanoseconds of our hook and of the peers', async () => {
+test('npm run bench:hook shows nanoseconds of our hook and of the peers', long(), async () => {
   const { status, stdout, stderr } = await runScript('bench/hook', [
     '--rounds',
     '1',

@@ -150,6 +150,22 @@ describe('ratelimit', () => {
     })
   }
 
+  test('where no database is named, the first line on stderr says which one is used, and why', async () => {
+    const path = join(process.cwd(), 'ratelimit.db')
+    const line = `ratelimit: RATELIMIT_DATABASE_URL is not set in the environment or in .env: the database is ${path}`
+    for (const name of COMMANDS.filter((each) => !['demo', 'hash-password'].includes(each))) {
+      const [words, input = ''] = given[name] ?? [[]]
+      const { stderr } = await ratelimit([...name.split(' '), ...words], { input })
+      assert.equal(stderr.split('\n', 1)[0], line, name)
+    }
+    for (const env of [{ RATELIMIT_DATABASE_URL: database.url }, { RATELIMIT_MIDDLEWARE: '{"BACKEND":"memory"}' }]) {
+      // With the counters in memory, a command uses the rules where there is a file of them.
+      for (const suffix of ['', '-shm', '-wal']) await rm(path + suffix, { force: true })
+      const { status, stderr } = await ratelimit(['explain', '--path', '/login'], { env })
+      assert.deepEqual([status, stderr], [0, ''], JSON.stringify(env))
+    }
+  })
+
   test('reads an option in both spellings, the last one winning, and arguments between options', async () => {
     const env = { RATELIMIT_DATABASE_URL: database.url }
     const args = ['--dry-run', '--older-than-days', '1', '--json', '--older-than-days=9']

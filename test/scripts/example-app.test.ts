@@ -9,6 +9,7 @@ import { DAY_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 import { createRateLimitClient } from '../../src/plugin/client/client.js'
 import { portOf } from '../support/build-app.js'
 import { eventually } from '../support/eventually.js'
+import { long } from '../support/long.js'
 import { runScript, startScript } from '../support/scripts.js'
 
 interface Running {
@@ -49,50 +50,54 @@ describe('the example app', () => {
     return fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) })
   }
 
-  test('limits its routes, lets staff in with the password of the first start, and logs what it decided', async () => {
-    const { printed, origin, stop } = await start()
-    const password = /^Staff password: +(\S{16}) /m.exec(printed)?.[1] ?? ''
-    assert.notEqual(password, '')
-    try {
-      const items = await fetch(`${origin}/api/items`)
-      assert.deepEqual([items.status, items.headers.get('x-ratelimit-limit')], [200, '100'])
-      const created = await post(`${origin}/api/items`, { name: 'another item' })
-      assert.deepEqual([created.status, created.headers.get('x-ratelimit-limit')], [201, '20'])
-      const guesses = await Promise.all(
-        // More than two windows allow, should a minute end meanwhile.
-        Array.from({ length: 12 }, () => post(`${origin}/auth/login`, { name: 'a', password: 'b' })),
-      )
-      assert.deepEqual(new Set(guesses.map(({ status }) => status)), new Set([401, 429]))
+  test(
+    'limits its routes, lets staff in with the password of the first start, and logs what it decided',
+    long(),
+    async () => {
+      const { printed, origin, stop } = await start()
+      const password = /^Staff password: +(\S{16}) /m.exec(printed)?.[1] ?? ''
+      assert.notEqual(password, '')
+      try {
+        const items = await fetch(`${origin}/api/items`)
+        assert.deepEqual([items.status, items.headers.get('x-ratelimit-limit')], [200, '100'])
+        const created = await post(`${origin}/api/items`, { name: 'another item' })
+        assert.deepEqual([created.status, created.headers.get('x-ratelimit-limit')], [201, '20'])
+        const guesses = await Promise.all(
+          // More than two windows allow, should a minute end meanwhile.
+          Array.from({ length: 12 }, () => post(`${origin}/auth/login`, { name: 'a', password: 'b' })),
+        )
+        assert.deepEqual(new Set(guesses.map(({ status }) => status)), new Set([401, 429]))
 
-      assert.equal((await fetch(`${origin}/ratelimit/dashboard/`)).status, 403)
-      const signedIn = await fetch(`${origin}/ratelimit/dashboard/sign-in`, {
-        method: 'POST',
-        body: new URLSearchParams({ account: 'staff', password }),
-        redirect: 'manual',
-      })
-      const [cookie = ''] = signedIn.headers.getSetCookie()
-      const dashboard = await fetch(`${origin}/ratelimit/dashboard/`, {
-        headers: { cookie: cookie.split(';')[0] ?? '' },
-      })
-      assert.equal(dashboard.status, 200)
-      assert.match(await dashboard.text(), /api-writes/)
-    } finally {
-      assert.equal(await stop(), ENDED)
-    }
+        assert.equal((await fetch(`${origin}/ratelimit/dashboard/`)).status, 403)
+        const signedIn = await fetch(`${origin}/ratelimit/dashboard/sign-in`, {
+          method: 'POST',
+          body: new URLSearchParams({ account: 'staff', password }),
+          redirect: 'manual',
+        })
+        const [cookie = ''] = signedIn.headers.getSetCookie()
+        const dashboard = await fetch(`${origin}/ratelimit/dashboard/`, {
+          headers: { cookie: cookie.split(';')[0] ?? '' },
+        })
+        assert.equal(dashboard.status, 200)
+        assert.match(await dashboard.text(), /api-writes/)
+      } finally {
+        assert.equal(await stop(), ENDED)
+      }
 
-    const client = createRateLimitClient({ database: `file:${join(folder, 'ratelimit.db')}` })
-    try {
-      assert.equal(await client.rateLimitEvent.count(), 14)
-      assert.equal(await client.rateLimitEvent.count({ where: { ruleName: 'api-writes' } }), 1)
-    } finally {
-      await client.$disconnect()
-    }
-    const file = join(folder, 'ratelimit-staff.json')
-    assert.equal((await stat(file)).mode & 0o777, 0o600)
-    assert.doesNotMatch(await readFile(file, 'utf8'), new RegExp(password))
-  })
+      const client = createRateLimitClient({ database: `file:${join(folder, 'ratelimit.db')}` })
+      try {
+        assert.equal(await client.rateLimitEvent.count(), 14)
+        assert.equal(await client.rateLimitEvent.count({ where: { ruleName: 'api-writes' } }), 1)
+      } finally {
+        await client.$disconnect()
+      }
+      const file = join(folder, 'ratelimit-staff.json')
+      assert.equal((await stat(file)).mode & 0o777, 0o600)
+      assert.doesNotMatch(await readFile(file, 'utf8'), new RegExp(password))
+    },
+  )
 
-  test('a demo has a week of events, gets new ones, takes no settings, and leaves no database', async () => {
+  test('a demo has a week of events, gets new ones, takes no settings, and leaves no database', long(), async () => {
     const temporary = join(folder, 'temporary')
     const ended = startScript('ratelimit', ['--version'])
     await once(ended, 'exit')
@@ -139,28 +144,32 @@ describe('the example app', () => {
     )
   })
 
-  test('prints the password once, and creates its rule once; a port in use is one line and status 1', async () => {
-    const other = createServer().listen(0, '127.0.0.1')
-    await once(other, 'listening')
-    try {
-      const port = portOf({ server: other })
-      // Node 20 warns of itself.
-      const env = { PORT: String(port), NODE_NO_WARNINGS: '1' }
-      assert.deepEqual(await runScript('example-app', [], { cwd: folder, env }), {
-        status: 1,
-        stdout: '',
-        stderr: `Port ${port} of 127.0.0.1 is in use: stop the other server, or set PORT\n`,
-      })
-      const demo = await runScript('ratelimit', ['demo', '--port', String(port)])
-      assert.deepEqual([demo.status, demo.stdout], [1, ''])
-      assert.match(demo.stderr, /^ratelimit demo: Port \d+ of .* is in use: stop the other server, or set --port$/m)
-    } finally {
-      other.close()
-    }
-    const client = createRateLimitClient({ database: `file:${join(folder, 'ratelimit.db')}` })
-    assert.equal(await client.rateLimitRule.count(), 1)
-    await client.$disconnect()
-  })
+  test(
+    'prints the password once, and creates its rule once; a port in use is one line and status 1',
+    long(),
+    async () => {
+      const other = createServer().listen(0, '127.0.0.1')
+      await once(other, 'listening')
+      try {
+        const port = portOf({ server: other })
+        // Node 20 warns of itself.
+        const env = { PORT: String(port), NODE_NO_WARNINGS: '1' }
+        assert.deepEqual(await runScript('example-app', [], { cwd: folder, env }), {
+          status: 1,
+          stdout: '',
+          stderr: `Port ${port} of 127.0.0.1 is in use: stop the other server, or set PORT\n`,
+        })
+        const demo = await runScript('ratelimit', ['demo', '--port', String(port)])
+        assert.deepEqual([demo.status, demo.stdout], [1, ''])
+        assert.match(demo.stderr, /^ratelimit demo: Port \d+ of .* is in use: stop the other server, or set --port$/m)
+      } finally {
+        other.close()
+      }
+      const client = createRateLimitClient({ database: `file:${join(folder, 'ratelimit.db')}` })
+      assert.equal(await client.rateLimitRule.count(), 1)
+      await client.$disconnect()
+    },
+  )
 
   test('a port that is none, and accounts that are none, are one line and status 1', async () => {
     const wrongPort = await runScript('example-app', [], { cwd: folder, env: { PORT: '65536' } })

@@ -3,12 +3,12 @@ import { type TestContext, test } from 'node:test'
 import { atEnd } from '../support/at-end.js'
 import { startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
-import { forEachDatabase } from '../support/databases.js'
+import { forAnyDatabase } from '../support/databases.js'
 import { ratelimit } from '../support/scripts.js'
 
 const IP = '203.0.113.7'
 
-forEachDatabase((_provider, open) => {
+forAnyDatabase((_provider, open) => {
   test('ratelimit explain lists the limits of a request in their order, with the standing of its client', async (t) => {
     const { explain, request } = await start(t)
     for (let times = 0; times < 2; times++) await request('/login', { method: 'POST', from: IP })

@@ -3,6 +3,7 @@ import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { describe, test } from 'node:test'
+import { Database } from '../../src/database/database.js'
 import { openTestDatabase, postgresqlMissing } from '../support/databases.js'
 import { ratelimit } from '../support/scripts.js'
 
@@ -18,6 +19,26 @@ describe('ratelimit migrate', () => {
       assert.match(first.stdout, /^(?:Applied \d{14}_\w+\n)+file:.*app\.db is up to date\.\n$/)
       const second = await ratelimit(['migrate'], options)
       assert.deepEqual(second, { status: 0, stdout: `Nothing to do: ${url} is up to date.\n`, stderr: '' })
+    } finally {
+      await rm(folder, { recursive: true, force: true })
+    }
+  })
+
+  test('does not call a file of an earlier checkout up to date, and says what to do', async () => {
+    const folder = await mkdtemp(join(tmpdir(), 'ratelimit-migrate-'))
+    try {
+      const url = `file:${join(folder, 'app.db')}`
+      const database = new Database(url)
+      await database.ready()
+      await database.execute(`UPDATE _prisma_migrations SET checksum = 'x'`)
+      await database.close()
+      const { status, stdout, stderr } = await ratelimit(['migrate'], { env: { RATELIMIT_DATABASE_URL: url } })
+      assert.equal(status, 1)
+      assert.equal(stdout, '')
+      assert.match(
+        stderr,
+        /^ratelimit migrate: file:.*app\.db was migrated by another checkout .*move the file away.*\n$/,
+      )
     } finally {
       await rm(folder, { recursive: true, force: true })
     }

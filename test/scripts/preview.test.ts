@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { writeFile } from 'node:fs/promises'
 import { after, before, describe, test } from 'node:test'
 import { HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
+import { dateChanges } from '../support/changes.js'
 import { openTestDatabase, type TestDatabase } from '../support/databases.js'
 import { logEvents } from '../support/events.js'
 import { ratelimit } from '../support/scripts.js'
@@ -15,7 +16,7 @@ describe('ratelimit preview', () => {
   before(async () => {
     database = await openTestDatabase('sqlite')
     await database.client.rateLimitRule.create({ data: RULE })
-    await database.database.execute(`UPDATE rate_limit_change SET changed_at = ${hour - HOUR_MS}`)
+    await dateChanges(database.database, hour - HOUR_MS)
     file = `${database.url.slice('file:'.length)}.rule.json`
     // As editors of some systems write it, with a byte order mark.
     await writeFile(file, `\uFEFF${JSON.stringify({ ...RULE, rate: '2/m' })}`)
@@ -57,8 +58,7 @@ describe('ratelimit preview', () => {
       stdout.split('\n').map((line) => line.replace(/^Rule .*/, 'Rule').replace(/The log begins .*/, 'The log begins')),
       [
         'Rule',
-        '1,224 of 1,229 requests matched; 98.7% of these would have been refused, from 2 clients.',
-        '1.0% of them could not be replayed.',
+        'Nothing can be said about 12 of 1,229 requests: rule "api" reads header:x-key, which the log does not have. 1,212 of the 1,217 other requests matched; 99.7% of these would have been refused, from 2 clients.',
         'Actually refused: 9. Refused only by this rule: 1,199; allowed only by this rule: 0.',
         '',
         'By hour (UTC):',
@@ -102,10 +102,30 @@ describe('ratelimit preview', () => {
     const counting = await preview(['--file', '-'], JSON.stringify({ ...RULE, block: false }))
     assert.match(
       counting.stdout,
-      /^1,224 of 1,229 requests matched; 98\.5% of these would be refused without block: false, from 2 clients\.$/m,
+      / 1,212 of the 1,217 other requests matched; 99\.5% of these would be refused without block: false, from 2 clients\.$/m,
     )
     const nothing = await preview(['--file', '-'], JSON.stringify({ ...RULE, pathPattern: '^/nothing' }))
     assert.match(nothing.stdout, /^None of 1,229 requests matched\.\n\nMind:\n/m)
+  })
+
+  test('begins with what neither the log nor the command knows', async () => {
+    const sentenceFor = async (condition: string) => {
+      const rule = { name: 'api', pathPattern: '^/', rate: '1/m', condition }
+      const { stdout } = await preview(['--file', '-'], JSON.stringify(rule))
+      return stdout.split('\n')[1]
+    }
+    assert.equal(
+      await sentenceFor("request.headers['user-agent'].contains('bot')"),
+      `Nothing can be said about any of 1,229 requests: rule "api" reads request.headers['user-agent'], which the log does not have.`,
+    )
+    assert.match(
+      (await sentenceFor("inList(client.ip, 'tor')")) ?? '',
+      /rule "api" reads inList\(client\.ip, 'tor'\), which this process does not know/,
+    )
+    assert.match(
+      (await sentenceFor("client.country == 'DE'")) ?? '',
+      /rule "api" reads client\.country, which this process does not know/,
+    )
   })
 
   test('a wrong rule is one line with all that is wrong, and status 1', async () => {

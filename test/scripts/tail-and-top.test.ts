@@ -6,9 +6,10 @@ import { PassThrough, Readable } from 'node:stream'
 import { test } from 'node:test'
 import { ratelimit as runRatelimit } from '../../scripts/commands/run.js'
 import type { RateLimitEvent } from '../../src/log/event.js'
-import { forEachDatabase } from '../support/databases.js'
+import { forAnyDatabase } from '../support/databases.js'
+import { logRows } from '../support/events.js'
 import { eventually } from '../support/eventually.js'
-import { logRows } from '../support/log-events.js'
+import { long } from '../support/long.js'
 import { ratelimit } from '../support/scripts.js'
 
 const REFUSED: Partial<RateLimitEvent> = { allowed: false, outcome: 'over_limit', count: 6 }
@@ -17,7 +18,7 @@ function of(address: string, event: Partial<RateLimitEvent> = {}): Partial<RateL
   return { timestampMs: Date.now(), key: `ip:${address}`, client: `ip:${address}`, ...event }
 }
 
-forEachDatabase((_provider, open) => {
+forAnyDatabase((_provider, open) => {
   test('tail prints the latest events that pass its filters, and no terminal obeys them', async (t) => {
     const { database, url, schema, close } = await open()
     t.after(close)
@@ -77,7 +78,7 @@ forEachDatabase((_provider, open) => {
     assert.match(stderr, /^ratelimit tail: --client is empty: give an address/)
   })
 
-  test('tail --follow prints each new event once, until it is interrupted', async (t) => {
+  test('tail --follow prints each new event once, until it is interrupted', long(), async (t) => {
     const { database, url, schema, close } = await open()
     t.after(close)
     await logRows(database, [of('192.0.2.1'), of('192.0.2.2')])

@@ -3,7 +3,7 @@ import { test } from 'node:test'
 import { listTokens, Tokens } from '../../src/staff/api/token-table.js'
 import { createToken, hashToken, isWellFormed } from '../../src/staff/api/token-text.js'
 import { atEnd } from '../support/at-end.js'
-import { forEachDatabase } from '../support/databases.js'
+import { forAnyDatabase } from '../support/databases.js'
 import { ratelimit } from '../support/scripts.js'
 
 const MINUTE_MS = 60_000
@@ -20,7 +20,7 @@ test('a token has a prefix for scanners, and a checksum that finds typing errors
   }
 })
 
-forEachDatabase((_provider, open) => {
+forAnyDatabase((_provider, open) => {
   test('ratelimit token creates a token that it shows once, lists and revokes it', async (t) => {
     const opened = await open()
     atEnd(t, opened.close)

@@ -2,13 +2,13 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { insertUsageSql, usageValues } from '../../src/log/usage/usage-table.js'
 import { atEnd } from '../support/at-end.js'
-import { forEachDatabase } from '../support/databases.js'
+import { forAnyDatabase } from '../support/databases.js'
 import { ratelimit } from '../support/scripts.js'
 
 const ROW = { unit: 'tokens', policy: 'llm', requests: 1 }
 const NOVEMBER = Date.UTC(2026, 10, 5)
 
-forEachDatabase((_provider, open) => {
+forAnyDatabase((_provider, open) => {
   test('usage prints a month by client, day and month, as text, JSON and CSV', async (t) => {
     const { database, url, schema, close } = await open()
     atEnd(t, close)

@@ -1,6 +1,6 @@
 import type { TestContext } from 'node:test'
-import { type AlertSettingOptions, resolveAlertSettings } from '../../src/operations/alerts/alert-settings.js'
-import { ALERT_TIMES, type AlertTimes } from '../../src/operations/alerts/channel.js'
+import { ALERT_TIMES, type AlertTimes } from '../../src/operations/alerts/channels/channel.js'
+import { type AlertSettingOptions, resolveAlertSettings } from '../../src/operations/alerts/channels/channels.js'
 import { analyticsFor } from '../../src/plugin/analytics.js'
 import { atEnd } from './at-end.js'
 import { type FakeClock, fakeClock } from './clock.js'

@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import createClient from 'openapi-fetch'
 import type { TSchema } from 'typebox'
 import { Check, Errors } from 'typebox/value'
-import type { paths } from './api-types.js'
+import type { paths } from '../generated/api-types.js'
 
 export interface ApiDocument {
   readonly paths: Readonly<Record<string, Readonly<Record<string, { readonly responses: object }>>>>

@@ -37,8 +37,8 @@ export interface TestApp {
 export interface AppOptions {
   readonly clock?: FakeClock
   readonly plugin?: RateLimitOptions
-  /** The database of the events, rules and counters; with `null` the counters are in memory. */
-  readonly database: TestDatabase | null
+  /** The database of the events, rules and counters, or the kind of a new one; with `null` the counters are in memory. */
+  readonly database: TestDatabase | Provider | null
   readonly fastify?: FastifyServerOptions
   /** The port to listen on unless it is taken; by default any. */
   readonly port?: number
@@ -56,7 +56,7 @@ export const TRUSTED_PROXY = ['127.0.0.1/32', '::1/128']
 /** Starts an app with the plugin; the end of the test closes it. The route `/` and below answers `ok` to GET. */
 export async function startApp(t: TestContext, options: AppOptions): Promise<TestApp> {
   const {
-    database,
+    database: given,
     clock = fakeClock(),
     plugin = {},
     fastify = {},
@@ -65,6 +65,7 @@ export async function startApp(t: TestContext, options: AppOptions): Promise<Tes
     routes = okRoutes,
     inChildScope = false,
   } = options
+  const database = typeof given === 'string' ? await openDatabase(t, given) : given
   const { stream, log } = captureLog()
   const app = Fastify({
     trustProxy: TRUSTED_PROXY,

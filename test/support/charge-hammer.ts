@@ -7,9 +7,9 @@
  * the highest count that a reservation was admitted with.
  */
 import type { Check, Policy, Settlement } from '../../src/limiter/algorithm.js'
-import { seededRandom } from '../../src/limiter/conformance/conformance-checks.js'
 import { toSettlement } from '../../src/limiter/settlement.js'
 import type { Store } from '../../src/limiter/stores/store.js'
+import { seededRandom } from '../conformance/checks.js'
 import { openStore } from './store-location.js'
 
 const [location, rounds, now, counters] = process.argv.slice(2)

@@ -6,6 +6,7 @@ import { describe } from 'node:test'
 import { type Database, databaseFor } from '../../src/database/database.js'
 import type { Clock } from '../../src/ground/time/clock.js'
 import { createRateLimitClient, migrate, type RateLimitClient } from '../../src/plugin/client/client.js'
+import { longLeftOut } from './long.js'
 import {
   createLogSchema,
   OTHER_POSTGRES_URL,
@@ -16,6 +17,8 @@ import {
 } from './postgresql-schemas.js'
 
 export type Provider = 'sqlite' | 'postgresql'
+
+export type DeclareTests = (provider: Provider, open: (clock?: Clock) => Promise<TestDatabase>) => void
 
 export interface TestDatabase {
   readonly url: string
@@ -36,12 +39,23 @@ export interface TestDatabase {
 export const postgresqlMissing = process.env.CI === undefined ? await probePostgresql() : false
 
 /** Declares the same tests for SQLite and for PostgreSQL. */
-export function forEachDatabase(
-  declareTests: (provider: Provider, open: (clock?: Clock) => Promise<TestDatabase>) => void,
-): void {
-  describe('on SQLite', () => declareTests('sqlite', (clock) => openTestDatabase('sqlite', clock)))
-  describe('on PostgreSQL', { skip: postgresqlMissing }, () =>
-    declareTests('postgresql', (clock) => openTestDatabase('postgresql', clock)),
+export function forEachDatabase(declareTests: DeclareTests): void {
+  declareFor('sqlite', false, declareTests)
+  declareFor('postgresql', postgresqlMissing, declareTests)
+}
+
+/**
+ * Declares tests of what no difference between the databases can change, such as the words of a page: `npm test` runs them
+ * on SQLite alone.
+ */
+export function forAnyDatabase(declareTests: DeclareTests): void {
+  declareFor('sqlite', false, declareTests)
+  declareFor('postgresql', postgresqlMissing || longLeftOut, declareTests)
+}
+
+function declareFor(provider: Provider, skip: string | false, declareTests: DeclareTests): void {
+  describe(provider === 'sqlite' ? 'on SQLite' : 'on PostgreSQL', { skip }, () =>
+    declareTests(provider, (clock) => openTestDatabase(provider, clock)),
   )
 }
 

@@ -7,6 +7,7 @@ import { decideWithoutStore } from '../../src/limiter/fallback.js'
 import type { Limiter } from '../../src/limiter/limiter.js'
 import { createSafeLimiter } from '../../src/limiter/safe-limiter.js'
 import { MemoryStore } from '../../src/limiter/stores/memory/memory-store.js'
+import { type FakeClock, fakeClock } from './clock.js'
 
 export const LEASE_MS = 1_000
 
@@ -42,23 +43,23 @@ export function remoteStore() {
 }
 
 export interface LeasingProcess {
-  readonly clock: { nowMs: number }
+  readonly clock: FakeClock
   readonly limiter: Limiter
 }
 
 /** Starts a process; `sweep` lets the leases of all processes look for shares that have ended. */
 export function startProcess(store: BatchStore, nowMs: number): LeasingProcess {
-  const clock = { nowMs }
+  const clock = fakeClock(nowMs)
   const limiter = createSafeLimiter({
     store,
-    lease: { leaseMs: LEASE_MS, now: () => clock.nowMs },
+    lease: { leaseMs: LEASE_MS, now: clock.now },
     fallback: {
       decide: (check) => decideWithoutStore(false, check),
       settle: () => undefined,
       reset: () => undefined,
       resetAll: () => undefined,
     },
-    now: () => clock.nowMs,
+    now: clock.now,
     timeoutMs: 10_000,
     log: { error: () => undefined, info: () => undefined },
   })

@@ -29,5 +29,5 @@ export async function openNamedPostgresql(t: TestContext) {
     await locker.query(`LOCK TABLE ${schema}.${table} IN ACCESS EXCLUSIVE MODE`)
     return () => locker.query('COMMIT')
   }
-  return { lock, url: address.href, schema, name, proxy, sql }
+  return { lock, url: address.href, direct: url, schema, name, proxy, sql }
 }

@@ -109,7 +109,8 @@ function spawnServer(command: string, args: readonly string[]): ChildProcess {
   return spawn(file, all, { stdio: 'ignore', cwd: tmpdir() })
 }
 
-async function answers(url: string): Promise<boolean> {
+/** Returns whether a server takes connections, and answers. */
+export async function answers(url: string): Promise<boolean> {
   const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: 1_000 })
   client.on('error', () => undefined)
   try {

@@ -2,23 +2,26 @@
  * A Redis Cluster of this process's own: three servers on free ports, without replicas. While one of them is away the
  * others go on.
  */
-import { type ChildProcess, spawn, spawnSync } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { Redis } from 'ioredis'
 import { eventually } from './eventually.js'
+import { longLeftOut } from './long.js'
+import { REDIS_SERVER } from './own-redis.js'
 import { closedPort } from './tcp-proxy.js'
 
 const NODES = 3
 const SLOTS = 16_384
-const SERVER = ['redis-server', 'valkey-server'].find((name) => spawnSync(name, ['--version']).status === 0)
 
 /**
- * The reason why there can be no cluster, or `false`. Continuous integration never leaves it out: there its tests fail.
+ * The reason why there is no cluster, or `false`: starting one takes seconds. Where continuous integration runs long
+ * tests, its tests fail without a server.
  */
 export const clusterMissing =
-  process.env.CI === undefined && SERVER === undefined ? 'no redis-server to start a cluster with' : false
+  longLeftOut ||
+  (process.env.CI === undefined && REDIS_SERVER === undefined ? 'no redis-server to start a cluster with' : false)
 
 export interface TestCluster {
   /** The first node, as a setting. */
@@ -68,7 +71,7 @@ export async function startCluster(): Promise<TestCluster> {
 }
 
 function startServer(folder: string, index: number, port: number, busPort: number): ChildProcess {
-  if (SERVER === undefined) throw new Error('There is no redis-server to start a cluster with')
+  if (REDIS_SERVER === undefined) throw new Error('There is no redis-server to start a cluster with')
   const options = {
     port,
     'cluster-port': busPort,
@@ -81,7 +84,7 @@ function startServer(folder: string, index: number, port: number, busPort: numbe
     appendonly: 'no',
   }
   const args = Object.entries(options).flatMap(([name, value]) => [`--${name}`, String(value)])
-  return spawn(SERVER, args, { stdio: 'ignore' })
+  return spawn(REDIS_SERVER, args, { stdio: 'ignore' })
 }
 
 /** Gives each node its part of the slots, and waits until all know all. */

@@ -40,11 +40,11 @@ export async function startWithStaff(
 
   function signIn(
     password: string,
-    { account = 'alice', headers, ...options }: RequestOptions & { account?: string } = {},
+    { account = 'alice', to, headers, ...options }: RequestOptions & { account?: string; to?: string } = {},
   ): Promise<Answer> {
     return started.request(`${DASHBOARD}sign-in`, {
       method: 'POST',
-      body: new URLSearchParams({ account, password }).toString(),
+      body: new URLSearchParams({ account, password, ...(to !== undefined && { to }) }).toString(),
       headers: { 'content-type': 'application/x-www-form-urlencoded', ...headers },
       ...options,
     })

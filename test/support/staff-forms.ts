@@ -75,7 +75,9 @@ export async function openForms(
     open,
     /** Goes where an answer leads, as the browser that got it. */
     follow: ({ headers }: Answer) =>
-      started.request(DASHBOARD + headers.location?.replace('./', ''), { headers: { cookie: cookieOf(headers) } }),
+      started.request(DASHBOARD + headers.location?.replace(/^\.\/|#.*/g, ''), {
+        headers: { cookie: cookieOf(headers) },
+      }),
     submit: async (address: string, fields: SentFields, action?: string) =>
       (await open(address)).submit(fields, {}, action),
   }

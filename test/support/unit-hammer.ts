@@ -10,8 +10,8 @@
  */
 import { setImmediate as turn } from 'node:timers/promises'
 import Fastify from 'fastify'
-import { seededRandom } from '../../src/limiter/conformance/conformance-checks.js'
 import { rateLimitPlugin } from '../../src/plugin/plugin.js'
+import { seededRandom } from '../conformance/checks.js'
 import { portOf } from './build-app.js'
 import { openStore, type StoreLocation } from './store-location.js'
 

@@ -18,7 +18,7 @@ const ENTRIES = [
   'src/limiter',
   'src/reports',
   'admin/index',
-  'src/limiter/conformance/conformance',
+  'test/conformance/conformance',
 ].map((name) => join(DIST, `${name}.d.ts`))
 /** Types that only code of hosts names: the error which their error handlers receive. */
 const FOR_HOSTS = ['RefusalError']

@@ -2,9 +2,10 @@ import { existsSync, readFileSync } from 'node:fs'
 import { resolve } from 'node:path'
 import { parseEnv } from 'node:util'
 import { allDatabases, type Database } from '../../../src/database/database.js'
-import { sqlitePath } from '../../../src/database/database-url.js'
+import { DEFAULT_DATABASE_URL, sqlitePath } from '../../../src/database/database-url.js'
 import { errorCode, errorMessage } from '../../../src/ground/errors.js'
 import { type OpenDatabase, openDatabase } from '../../../src/plugin/client/client.js'
+import { variableFor } from '../../../src/plugin/settings/environment.js'
 import { resolveSettings, type Settings } from '../../../src/plugin/settings/resolve.js'
 import { type CommandContext, UsageError } from './command.js'
 import { warnLine } from './terminal.js'
@@ -31,7 +32,12 @@ export function commandSettings({ schema }: DatabaseOptions, { env }: CommandCon
 }
 
 /** Passes the database that the settings name to `work`, and closes it afterwards. */
-export async function withDatabase<T>(settings: Settings, work: (opened: OpenDatabase) => Promise<T>): Promise<T> {
+export async function withDatabase<T>(
+  settings: Settings,
+  context: CommandContext,
+  work: (opened: OpenDatabase) => Promise<T>,
+): Promise<T> {
+  sayWhichDatabase(settings, context)
   const opened = openDatabase(settings)
   try {
     return await work(opened)
@@ -46,11 +52,11 @@ export async function withDatabase<T>(settings: Settings, work: (opened: OpenDat
  */
 export function withExistingDatabase<T>(
   settings: Settings,
-  { stderr }: CommandContext,
+  context: CommandContext,
   work: (opened: OpenDatabase) => Promise<T>,
 ): Promise<T> {
-  return withDatabase(settings, (opened) => {
-    for (const each of allDatabases(opened.database)) warnOfNewFile(each, stderr)
+  return withDatabase(settings, context, (opened) => {
+    for (const each of allDatabases(opened.database)) warnOfNewFile(each, context.stderr)
     return work(opened)
   })
 }
@@ -63,13 +69,21 @@ export function withExistingDatabase<T>(
  */
 export function withDatabaseToRead<T>(
   settings: Settings,
+  context: CommandContext,
   work: (opened: OpenDatabase) => Promise<T>,
   read: 'log' | 'rules' = 'log',
 ): Promise<T> {
-  return withDatabase(settings, async (opened) => {
+  return withDatabase(settings, context, async (opened) => {
     requireFile(read === 'log' ? opened.database.log : opened.database)
     return work(opened)
   })
+}
+
+/** Names the database where nobody did: in another folder than the app's it is another one. */
+export function sayWhichDatabase({ database }: Settings, { stderr }: CommandContext): void {
+  if (database !== undefined) return
+  const why = `${variableFor('database')} is not set in the environment or in .env`
+  warnLine(`ratelimit: ${why}: the database is ${resolve(sqlitePath(DEFAULT_DATABASE_URL))}`, stderr)
 }
 
 /** @throws Error for a SQLite file that does not exist */

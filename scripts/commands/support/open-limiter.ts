@@ -8,7 +8,7 @@ import { storesEntries } from '../../../src/plugin/settings/databases-in-use.js'
 import { variableFor } from '../../../src/plugin/settings/environment.js'
 import type { Settings } from '../../../src/plugin/settings/resolve.js'
 import type { CommandContext } from './command.js'
-import { missingFile, requireFile, withEnvironmentFile } from './open-database.js'
+import { missingFile, requireFile, sayWhichDatabase, withEnvironmentFile } from './open-database.js'
 
 /**
  * Returns settings with rules and overrides, unless the variable says otherwise, wherever there is a database. Shells
@@ -26,7 +26,11 @@ export function withRules(settings: Settings, { env }: CommandContext): Settings
  *
  * @throws Error for a SQLite file that does not exist
  */
-export async function withLimiter<T>(settings: Settings, work: (app: FastifyInstance) => Promise<T>): Promise<T> {
+export async function withLimiter<T>(
+  settings: Settings,
+  context: CommandContext,
+  work: (app: FastifyInstance) => Promise<T>,
+): Promise<T> {
   const { database: url = DEFAULT_DATABASE_URL } = settings
   const limiting = {
     ...settings,
@@ -37,6 +41,7 @@ export async function withLimiter<T>(settings: Settings, work: (app: FastifyInst
     metrics: undefined,
   } as const
   const needsDatabase = storesEntries(limiting)
+  if (needsDatabase) sayWhichDatabase(settings, context)
   if (needsDatabase && typeof url === 'string') requireFile({ url })
   const app = fastify()
   try {

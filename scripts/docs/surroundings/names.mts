@@ -1,17 +1,8 @@
 /** The functions of a host that samples call. */
-import 'fastify'
-
 export { rateLimitPlugin } from 'fastify-smart-ratelimit'
 
 export async function handler(): Promise<string> {
   return 'ok'
-}
-
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The session as a plugin for sessions has it. */
-    session?: { readonly isStaff?: boolean }
-  }
 }
 
 /** A measure of a query. */

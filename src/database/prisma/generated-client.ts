@@ -5,6 +5,7 @@ import { PrismaClient as PostgresqlClient } from '../generated/postgresql/client
 import { PrismaBetterSqlite3, useSqliteDriver } from '../generated/prisma/adapter-better-sqlite3.js'
 import { PrismaPg, usePostgresqlDriver } from '../generated/prisma/adapter-pg.js'
 import { PrismaClient as SqliteClient } from '../generated/sqlite/client.js'
+import { patientPool } from '../postgresql-pool.js'
 import { loadDriver, sessionOptions } from '../postgresql-session.js'
 import { driverTypes } from '../postgresql-types.js'
 import { openSqliteFile } from '../sqlite-driver.js'
@@ -31,7 +32,7 @@ export function createGeneratedClient(url: string, schema: string): SqliteClient
     return new SqliteClient({ adapter, omit })
   }
   const driver = loadDriver()
-  usePostgresqlDriver(driver, driverTypes(driver.types))
+  usePostgresqlDriver({ Pool: patientPool() }, driverTypes(driver.types))
   const adapter = new PrismaPg(sessionOptions(url, 'fastify-smart-ratelimit (prisma)'), {
     schema,
     onPoolError: () => undefined,

@@ -5,6 +5,9 @@ import { setImmediate } from 'node:timers/promises'
  */
 const SLICE_MS = 8
 
+/** The last pause of all work: of several that go on at once each has its own turn of the event loop, so that slices do not add up. */
+let lastPause: Promise<void> = Promise.resolve()
+
 /** Lets the event loop run between the small steps of long work: `if (slices.over()) await slices.pause()`. */
 export class CooperativeYield {
   #endMs = performance.now() + SLICE_MS
@@ -14,7 +17,8 @@ export class CooperativeYield {
   }
 
   async pause(): Promise<void> {
-    await setImmediate()
+    lastPause = lastPause.then(() => setImmediate())
+    await lastPause
     this.#endMs = performance.now() + SLICE_MS
   }
 }

@@ -12,7 +12,8 @@ import type { HookDependencies } from '../on-request.js'
 import { noteUser } from '../request-user.js'
 import type { ExplainableLimit } from '../routes/route-limit.js'
 import { type Answer, type ExplainedLimit, withoutStanding, withStanding } from './explained-limit.js'
-import { listReasons, type ReasonDependencies, RULE_MATCHES } from './reasons.js'
+import { askKnownClients, type KnownClient, type LoggedClient } from './known-client.js'
+import { hasAddress, listReasons, type ReasonDependencies, RULE_MATCHES } from './reasons.js'
 import type { RoutedRequest } from './routed-request.js'
 
 export interface ExplainOptions {
@@ -20,11 +21,14 @@ export interface ExplainOptions {
   readonly method?: string | undefined
   /** The path as a client sends it, with or without a query; of `http://host/path` its path. */
   readonly path: string
-  /** The client's address; without it limits by address count the request as `ip:unknown`. */
+  /** The client's address; without it, what is used of limits by address is not known. */
   readonly ip?: string | undefined
-  /** The user's id, or what the option `user` answers, with the fields that conditions and keys read; no user unless given. */
+  /**
+   * The user's id, or what the option `user` answers, with the fields that conditions and keys read; no user unless given.
+   * With the id alone, what is used of limits by a field of the user is not known.
+   */
   readonly user?: object | string | number | bigint | null | undefined
-  /** The headers, in any case; several values as a list. */
+  /** The headers, in any case; several values as a list. 2,000 at most. */
   readonly headers?: Readonly<Record<string, string | readonly string[] | undefined>> | undefined
 }
 
@@ -32,7 +36,7 @@ export interface ExplainOptions {
 export interface Explanation {
   /**
    * The policy that decides: of several that apply one that refuses, that with the longest wait, else the one with the
-   * smallest share left. Of skipped paths and requests, and of routes that opted out, a limit of the route decides; null
+   * smallest share left, and the ceiling only where it refuses. Of skipped paths and requests, and of routes that opted out, a limit of the route decides; null
    * without one.
    */
   readonly decided_by: string | null
@@ -52,6 +56,8 @@ export interface ExplainDependencies extends ReasonDependencies {
   whySkipped(checked: CheckedRequest): string | undefined
 }
 
+/** The most headers that Node.js takes of a request, unless the server says otherwise. */
+const MAX_HEADERS = 2_000
 const DENIED_BY_ROUTE = 'The address is on the deny list, which the limits of the route ask: the request is denied.'
 
 /** A decision, and the answers of the limits on the way to it. */
@@ -66,18 +72,23 @@ interface Traced {
 
 /**
  * Creates the function that explains which limits a request meets: it decides as the hook does, and charges nothing.
+ * Nothing is said of a counter that may be another client's.
  *
  * @throws InvalidSettingError for a request that cannot be
  */
 export function createExplain(dependencies: ExplainDependencies) {
-  return async function explain(options: ExplainOptions): Promise<Explanation> {
+  /** @param logged what the log says of the request; undefined for one that is described in full */
+  return async function explain(options: ExplainOptions, logged?: LoggedClient): Promise<Explanation> {
     const { method = 'GET', path, ip, user = null, headers = {} } = options
     const address = dependencies.address(typeof ip === 'string' ? ip : undefined)
-    if (ip !== undefined && address.plain === null && address.pseudonym === null) {
+    if (ip !== undefined && !hasAddress({ address })) {
       throw new InvalidSettingError(`Option "ip" is ${JSON.stringify(ip)}: give an address such as 203.0.113.7`)
     }
+    validateHeaderCount(headers)
     const { request, route } = dependencies.describe({ method, path, headers }, address.plain ?? '')
-    const described = { request, address, user: typeof user === 'object' ? user : { id: user } }
+    const hasFields = typeof user === 'object'
+    const known: KnownClient = { hasAddress: hasAddress({ address }), hasFields, logged }
+    const described = { request, address, user: hasFields ? user : { id: user }, known }
     const traced = await trace(dependencies, described)
     const ofRoute: RouteAnswer[] = []
     for (const limit of route ? dependencies.limitsOf(route) : []) ofRoute.push(await askRoute(limit, described))
@@ -93,11 +104,19 @@ export function createExplain(dependencies: ExplainDependencies) {
   }
 }
 
+/** @throws InvalidSettingError for more headers than a request may have */
+export function validateHeaderCount(headers: object): void {
+  const { length } = Object.values(headers).flat()
+  if (length <= MAX_HEADERS) return
+  throw new InvalidSettingError(`Option "headers" is of ${length} headers: give at most ${MAX_HEADERS}`)
+}
+
 /** A described request, and what is known of its client. */
 interface RequestAndClient {
   readonly request: FastifyRequest
   readonly address: ClientAddress
   readonly user: object | null
+  readonly known: KnownClient
 }
 
 interface RouteAnswer {
@@ -116,13 +135,13 @@ function strictest(ofRoute: readonly RouteAnswer[]): RouteAnswer | undefined {
 /** Asks a limit of the route, and charges nothing. */
 async function askRoute(
   { policy, rate, unit, dependenciesFor }: ExplainableLimit,
-  { request, address, user }: RequestAndClient,
+  { request, address, user, known }: RequestAndClient,
 ): Promise<RouteAnswer> {
   const hook = dependenciesFor(() => address)
-  const asking = { ...asPeek(hook), user: (checked: CheckedRequest) => noteUser(checked, user) }
   const checked = new CheckedRequest(request, hook.path(request))
+  const { asking, missing } = askKnownClients(hook, checked, known)
   checked.cost = 0
-  await hook.decide(asking, checked)
+  await hook.decide({ ...asPeek(asking), user: () => noteUser(checked, user) }, checked)
   const { decision, limit, isExempt } = checked
   if (isExempt || limit.isDenial) {
     const why = isExempt ? 'The allow list exempts the address.' : 'The deny list decides before it.'
@@ -130,26 +149,29 @@ async function askRoute(
     return { explained, decidedBy: isExempt ? 'allow-list' : limit.policyName, isRefused: !isExempt }
   }
   forOneRequest(checked, 1)
-  const explained = withStanding(policy, rate, 'The route has this limit of its own.', { limit, decision })
+  const explained = withStanding(policy, rate, 'The route has this limit of its own.', {
+    limit,
+    decision,
+    missing: missing.get(limit),
+  })
   return { explained, decidedBy: policy, isRefused: checked.isRefused }
 }
 
 async function trace(
   { hook, whySkipped }: ExplainDependencies,
-  { request, address, user }: RequestAndClient,
+  { request, address, user, known }: RequestAndClient,
 ): Promise<Traced> {
   let decision: Decision | undefined
   let ofCeiling: Decision | undefined
   let limit: Limit | undefined
-  const { ceiling } = hook
-  const asking = asPeek(hook, (answer) => {
-    decision = answer
-    limit = checked.limit
-  })
+  const checked = new CheckedRequest(request, hook.path(request))
+  const { asking, missing } = askKnownClients(hook, checked, known)
+  const { ceiling } = asking
   const peeking: HookDependencies = {
-    ...asking,
-    // All limits of a request are asked: each says what is left.
-    remembered: () => undefined,
+    ...asPeek(asking, (answer) => {
+      decision = answer
+      limit = checked.limit
+    }),
     address: () => address,
     user: (checked) => noteUser(checked, user),
     ceiling: ceiling && {
@@ -161,7 +183,6 @@ async function trace(
         }),
     },
   }
-  const checked = new CheckedRequest(request, peeking.path(request))
   checked.cost = 0
   const skipped = whySkipped(checked)
   // A cost of 0 charges nothing: it asks what a request of the cost 1 would be answered.
@@ -171,13 +192,16 @@ async function trace(
     checked.nowMs = hook.now()
     checked.inForce = await hook.inForce(checked.nowMs, 0)
   }
-  const applied = checked.applied?.map((each) => ({ limit: each.limit, decision: each.decision }))
-  const answers = checked.isExempt ? [] : (applied ?? [{ limit: limit ?? checked.limit, decision }])
+  const asked = checked.applied ?? [{ limit: limit ?? checked.limit, decision }]
+  const answers = checked.isExempt
+    ? []
+    : asked.map((each) => ({ limit: each.limit, decision: each.decision, missing: missing.get(each.limit) }))
   if (!checked.isExempt) forOneRequest(checked, 1)
   return {
     checked,
     answers,
-    ceiling: ceiling && ofCeiling && { limit: ceiling.limit, decision: ofCeiling },
+    ceiling: ceiling &&
+      ofCeiling && { limit: ceiling.limit, decision: ofCeiling, missing: known.hasAddress ? [] : ['ip'] },
     skipped: skipped ?? (isHostSkip ? 'The option "skip" exempts the request.' : undefined),
   }
 }

@@ -1,7 +1,7 @@
 import { formatCount } from '../../ground/number-text.js'
 import { REQUESTS } from '../../ground/unit.js'
 import type { Decision } from '../../limiter/algorithm.js'
-import type { Limit } from '../checked-request.js'
+import { type Limit, UNLIMITED } from '../checked-request.js'
 import { costUnder } from '../cost.js'
 
 /** A limit, and whether it checks the request. */
@@ -30,12 +30,15 @@ export interface ExplainedLimit {
 }
 
 /** A limit, and its answer to a check of cost 0. */
-export interface Answer<Asked = Pick<Limit, 'unit' | 'reserve' | 'block' | 'cost'>> {
+export interface Answer<Asked = Pick<Limit, 'unit' | 'reserve' | 'block' | 'cost'> & Partial<Pick<Limit, 'answer'>>> {
   readonly limit: Asked
   readonly decision: Decision | undefined
+  /** The names of what is missing of the request to know the client that is counted. */
+  readonly missing?: readonly string[] | undefined
 }
 
 const REFUSES_NOTHING = ' It refuses nothing: "block" is false.'
+const HAS_NO_LIMIT = ' The function answers that this request has no limit.'
 
 export function withoutStanding(
   policy: string,
@@ -57,10 +60,13 @@ export function withStanding(
   group = '',
 ): ExplainedLimit {
   if (answer === undefined) return withoutStanding(policy, rate, REQUESTS, true, why, group)
-  const { limit, decision } = answer
+  const { limit, decision, missing = [] } = answer
   const { unit, reserve, block } = limit
+  if (limit.answer === UNLIMITED) return withoutStanding(policy, rate, unit, true, why + HAS_NO_LIMIT, group)
   const reserves = reserve > 0 ? ` The request reserves ${formatCount(reserve)} ${unit}.` : ''
-  const explained = withoutStanding(policy, rate, unit, true, why + reserves + (block ? '' : REFUSES_NOTHING), group)
+  const unknown = missing.length > 0 ? ` What is used of it is not known without ${missing.join(' or ')}.` : ''
+  const sentences = why + reserves + (block ? '' : REFUSES_NOTHING) + unknown
+  const explained = withoutStanding(policy, rate, unit, true, sentences, group)
   if (decision === undefined || decision.unavailable) return explained
   // A refused question counts 1 that is not there, where a limit does not count what it refuses.
   const count = decision.count - (unit === REQUESTS || decision.allowed ? 0 : 1)

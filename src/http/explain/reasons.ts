@@ -105,7 +105,8 @@ async function ruleReasons(
   return listed
 }
 
-function hasAddress({ address }: CheckedRequest): boolean {
+/** Returns whether an address was given, or its pseudonym. */
+export function hasAddress({ address }: Pick<CheckedRequest, 'address'>): boolean {
   return address.plain !== null || address.pseudonym !== null
 }
 

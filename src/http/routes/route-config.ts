@@ -68,6 +68,8 @@ export interface RouteCostOptions {
   /** Whether no path is exempt. */
   readonly skipsNothing: boolean
   isSkipped(checked: CheckedRequest): boolean
+  /** Warns of a route whose config has the limit of another plugin. */
+  noteForeignLimit(request: FastifyRequest): void
 }
 
 /** The costs of requests by the `config.smartRateLimit` of their routes. */
@@ -124,6 +126,7 @@ export class RouteCosts implements RequestCosts {
   #routeCost(request: FastifyRequest): number {
     const { config, method, url } = request.routeOptions
     const routeConfig = config.smartRateLimit
+    if (this.#unexamined > 0 && 'rateLimit' in config) this.#options.noteForeignLimit(request)
     if (routeConfig === undefined) return 1
     if (!isConfigLimit(routeConfig)) this.#noteDifference()
     const costFor = this.#costs.get(routeConfig) ?? this.#resolveEarly(routeConfig, `${method} ${url}`)

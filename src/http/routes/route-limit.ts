@@ -1,25 +1,26 @@
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest, HookHandlerDoneFunction } from 'fastify'
+import type { ClientKind } from '../../clients/client-kind.js'
 import { routeLimitName, sharedLimitName } from '../../clients/counter.js'
 import type { NamedLists } from '../../clients/named-lists.js'
 import type { Algorithm } from '../../limiter/algorithm.js'
 import { parseRate, periodsText } from '../../limiter/rate.js'
-import type { CountedStatuses } from '../../rules/counted-statuses.js'
 import { type Ask, createAsk } from '../ask.js'
 import { NOTHING_IN_FORCE, type ToClient } from '../checked-request.js'
 import { type AddressEntries, createAllowList } from '../client-address.js'
 import { type CodeCounters, requestRoute } from '../code-counters.js'
 import { type Cost, createCost, type Reserve } from '../cost.js'
 import { decide } from '../decide.js'
-import { createHeaders, type HeaderVariant } from '../headers.js'
+import type { HeaderVariant } from '../header-variant.js'
+import { createHeaders } from '../headers.js'
 import type { KeyFunction } from '../kind-client.js'
 import { createOnRequest, type HookDependencies } from '../on-request.js'
-import { countedApart, createStaticLimits, type RateFunction } from '../policy-limits.js'
+import { countedApart, createStaticLimits, type RateFunction, type StaticTerms } from '../policy-limits.js'
 import type { RouterOptions } from '../request-path.js'
 import type { AnyHook } from '../request-reply.js'
 
 /** The options of `app.smartRateLimit.limit()`. */
 export interface RouteLimitOptions {
-  /** A rate such as `5/m`, or a function of the request that returns one; may be async. */
+  /** A rate such as `5/m`, or a function of the request that returns one, or null for no limit; may be async. */
   readonly rate: string | RateFunction
   /** The kind of clients that are counted, as `middleware.key`: `ip` unless given. */
   readonly key?: string | KeyFunction | undefined
@@ -69,21 +70,15 @@ export type RouteLimitHook = AnyHook &
   }
 
 /** The validated options, with their defaults. */
-interface RouteLimit {
+interface RouteLimit extends StaticTerms {
   readonly rate: string | RateFunction
-  readonly algorithm: Algorithm
-  readonly counts: CountedStatuses | null
-  readonly unit: string
-  readonly reserve: Reserve
-  readonly noticeAt: readonly number[] | null
-  readonly block: boolean
   readonly cost: Cost
   readonly name: string
   readonly allowList: AddressEntries
   /** Whether all routes with the name share a counter; otherwise each route has one. */
   readonly isShared: boolean
-  /** What it counts clients by, as text; undefined for a function. */
-  readonly keyName: string | undefined
+  /** By what requests are counted; null where a function of the host says so. */
+  readonly kind: ClientKind | null
   /** The beginning of the names of its settings in messages. */
   readonly setting: string
 }
@@ -142,21 +137,7 @@ export interface ExplainableLimit {
 
 /** Creates a hook for single routes: a limit with a counter per route, which rules do not change; it logs no event. */
 export function createRouteLimit(
-  {
-    rate,
-    algorithm,
-    counts,
-    unit,
-    reserve,
-    noticeAt,
-    block,
-    cost,
-    name,
-    allowList,
-    isShared,
-    keyName,
-    setting,
-  }: RouteLimit,
+  { rate, cost, name, allowList, isShared, kind, setting, ...terms }: RouteLimit,
   {
     enabled,
     note,
@@ -182,13 +163,9 @@ export function createRouteLimit(
     defaultRate: typeof rate === 'string' ? () => rate : rate,
     settings: { rate: `${setting}.rate`, reserve: `${setting}.reserve` },
     policyName: name || 'route',
-    algorithm,
-    counts,
-    unit,
-    reserve,
-    noticeAt,
-    block,
+    ...terms,
     toClient,
+    kind,
     deriveWithPeriods(periods) {
       periodsSeen.add(periods)
       return isShared
@@ -225,8 +202,8 @@ export function createRouteLimit(
     staticLimit,
     warnOfTwice,
     counter:
-      typeof rate === 'string' && keyName !== undefined
-        ? JSON.stringify([isShared, name, periodsText(parseRate(rate)), algorithm, keyName])
+      typeof rate === 'string' && kind !== null
+        ? JSON.stringify([isShared, name, periodsText(parseRate(rate)), terms.algorithm, kind])
         : undefined,
     warnOfCounter,
     headers: createHeaders(variant),
@@ -234,7 +211,12 @@ export function createRouteLimit(
   const dependencies = dependenciesFor(common.address)
   const hook = enabled ? createOnRequest(dependencies) : createPassOn()
   if (enabled)
-    note(hook, { policy: name || 'route', rate: typeof rate === 'string' ? rate : null, unit, dependenciesFor })
+    note(hook, {
+      policy: name || 'route',
+      rate: typeof rate === 'string' ? rate : null,
+      unit: terms.unit,
+      dependenciesFor,
+    })
   return Object.assign(
     hook,
     createAsk(dependencies, () => !enabled, costFor),

@@ -1,27 +1,21 @@
 /** Limits that code asks by the text of a client, without a request. */
 import type { Client } from '../../clients/client.js'
 import { formatCounter, sharedLimitName } from '../../clients/counter.js'
-import { VALIDATORS } from '../../generated/validators.js'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { rememberClients } from '../../ground/remember.js'
-import {
-  explain,
-  parseSettings,
-  type SettingTable,
-  shown,
-  validatedBy,
-  validateSettings,
-} from '../../ground/setting.js'
+import { type SettingTable, shown } from '../../ground/setting.js'
 import { REQUESTS } from '../../ground/unit.js'
 import { type Algorithm, type Check, type Decision, isPlain, isRate } from '../algorithm.js'
-import { MAX_COST, validateCost, validateCostUnder, validateReserve } from '../cost.js'
-import { validateLimitName } from '../limit-name.js'
+import { MAX_COST, validateCost, validateReserve } from '../cost.js'
+import { refuseContradictions } from '../limit/contradictions.js'
+import { limitSettings } from '../limit/limit-fields.js'
+import { LIMIT_NAME, resolveLimit } from '../limit/resolve-limit.js'
+import { policyFor } from '../limit/terms.js'
 import type { Limiter } from '../limiter.js'
 import { forCost } from '../peek.js'
-import { parseRate, periodsText, type Rate, toPolicy, toReservingPolicy } from '../rate.js'
+import { periodsText } from '../rate.js'
 import { toRefund } from '../settlement.js'
-import { contradictionsInUnit } from '../unit-contradictions.js'
-import { ALGORITHM, requireMethod, UNIT } from './counting-settings.js'
+import { requireMethod } from './counting-settings.js'
 import type { PermitsOfCode } from './held-permits.js'
 
 /** The options of a limit. */
@@ -114,58 +108,21 @@ export interface ClientLimit {
 }
 
 export const CLIENT_LIMIT = {
-  name: {
-    ...VALIDATORS.limitName,
-    parse: validatedBy((name: string, called) => explain(called, name, () => validateLimitName(name))),
-  },
-  rate: {
-    ...VALIDATORS.text,
-    allowed: 'a rate such as 100/m',
-    parse: (rate, called): Rate => explain(called, rate, () => parseRate(rate)),
-  },
-  algorithm: ALGORITHM,
-  cost: {
-    ...VALIDATORS.numberOrCallback,
-    allowed: 'an integer',
-    default: 1,
-    parse: (cost, called) => validateCost(called, cost),
-  },
-  unit: UNIT,
-  reserve: {
-    ...VALIDATORS.numberOrCallback,
-    allowed: 'an integer',
-    default: 0,
-    parse: (reserve, called) => validateReserve(called, reserve),
-  },
+  name: LIMIT_NAME,
+  ...limitSettings('code'),
 } as const satisfies SettingTable<ClientLimitOptions>
 
 const called = (name: string) => `limit.${name}`
 
 /** @throws InvalidSettingError for the first invalid, missing or unknown option */
 function resolveOptions(options: ClientLimitOptions) {
-  if (typeof options !== 'object' || options === null) {
-    throw new InvalidSettingError(
-      `limit() was given ${shown(options)}: give options such as { name: 'jobs', rate: '5/m' }`,
-    )
-  }
-  validateSettings(CLIENT_LIMIT, options, called)
-  const { name, rate, algorithm, cost, unit, reserve } = parseSettings(CLIENT_LIMIT, options, called)
-  if (name === undefined)
-    throw new InvalidSettingError(`Setting "${called('name')}" is missing: give a name such as jobs`)
-  if (rate === undefined)
-    throw new InvalidSettingError(`Setting "${called('rate')}" is missing: give a rate such as 5/m`)
+  const limit = resolveLimit(CLIENT_LIMIT, options, ['name', 'rate'], called)
+  refuseContradictions(limit, options, called)
+  const { name, rate, algorithm, cost, unit, reserve } = limit
   const isOfRequests = unit === REQUESTS
-  const problems = contradictionsInUnit({ rate, algorithm, counts: null, cost, unit, reserve })
-  for (const [field, problem] of Object.entries(problems)) {
-    throw new InvalidSettingError(`Setting "${called(field)}" ${problem}`)
-  }
-  validateCostUnder(called('cost'), cost, called('rate'), options.rate)
-  const policy = explain(called('rate'), options.rate, () =>
-    isOfRequests ? toPolicy(algorithm, rate) : toReservingPolicy(algorithm, rate),
-  )
   return {
     limitName: sharedLimitName(periodsText(rate), name),
-    policy,
+    policy: policyFor(rate, algorithm, unit),
     isOfRequests,
     cost: isOfRequests ? cost : reserve,
   }

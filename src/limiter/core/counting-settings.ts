@@ -5,8 +5,6 @@ import { VALIDATORS } from '../../generated/validators.js'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { explain, FLAG, type SettingTable, shown, validatedBy } from '../../ground/setting.js'
 import { type Clock, LAST_MOMENT_MS, SECOND_MS, systemClock } from '../../ground/time/clock.js'
-import { parseUnit, REQUESTS } from '../../ground/unit.js'
-import { ALGORITHMS, validateAlgorithm } from '../algorithm.js'
 import type { Store } from '../stores/store.js'
 import type { CountingOptions } from './counting-options.js'
 
@@ -37,21 +35,6 @@ export const COUNTING_SETTINGS = {
   storeTimeoutMs: { ...VALIDATORS.storeTimeout, default: 500 },
   clock: { ...VALIDATORS.reference, allowed: 'an object with now()', default: systemClock, parse: validateClock },
 } as const satisfies SettingTable<CountingOptions>
-
-/** The settings of an algorithm and of a unit, which limits in code have, too. */
-export const ALGORITHM = {
-  ...VALIDATORS.text,
-  allowed: ALGORITHMS.join(', '),
-  default: 'fixed_window',
-  parse: (algorithm: string, called: string) => explain(called, algorithm, () => validateAlgorithm(algorithm)),
-} as const
-
-export const UNIT = {
-  ...VALIDATORS.text,
-  allowed: 'requests, or a unit such as tokens',
-  default: REQUESTS,
-  parse: (unit: string, called: string) => explain(called, unit, () => parseUnit(unit)),
-} as const
 
 /** The setting of the time for which a process may use a share; its value is in milliseconds. */
 export const LEASE = { ...VALIDATORS.text, allowed: 'a time such as 1s, 100ms to 2s', parse: parseLease } as const

@@ -59,7 +59,7 @@ function createMemoryLimiter(store: MemoryStore): Limiter {
   return {
     check,
     charge: (check, nowMs) => store.checkOne({ ...check, charges: true }, nowMs),
-    decidedUnasked: () => false,
+    madeByFallback: () => false,
     remembered: () => undefined,
     decideLocally: (check, nowMs) => store.checkExisting(check, nowMs),
     settle: (settlement) => store.settle([settlement]),
@@ -74,6 +74,8 @@ function createMemoryLimiter(store: MemoryStore): Limiter {
     storeErrors: 0,
     owedCharges: 0,
     lostCharges: 0,
+    owedRefunds: 0,
+    lostRefunds: 0,
   }
 }
 

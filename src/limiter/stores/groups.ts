@@ -2,6 +2,7 @@ import {
   type Algorithm,
   type Check,
   type Checked,
+  countsRefused,
   type Decision,
   leastLimit,
   neededFor,
@@ -91,7 +92,7 @@ export const MAX_COST = 2_147_483_648
 
 /** Returns whether a check counts in any case: a charge, or one of a fixed window that does not reserve. */
 function countsAlways({ policy, charges }: Check): boolean {
-  return charges === true || (policy.algorithm === 'fixed_window' && policy.reserves !== true)
+  return charges === true || countsRefused(policy)
 }
 
 /** Returns whether one statement takes two checks on a counter of requests over time. */

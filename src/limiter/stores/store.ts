@@ -12,6 +12,7 @@ import type { Check, Decision, Settlement } from '../algorithm.js'
  * Above the limit the counter is in debt, which ends with the window, or drains, also over more than one period.
  * *Reservations*: where the policy `reserves`, a refused check takes nothing, in fixed windows too, and its `count` is what
  * stands, and its cost, at least 1.
+ * *Looks*: a check of cost 0 answers what one of cost 1 would be, takes nothing, and creates no counter.
  * *Requests in progress*: a check of `concurrency` takes `cost` permits, by the identity `permit`, until these are given
  * back by `settle`, or one period has passed. `settle` frees no permits but those with that identity.
  * *Clock*: the time is passed in, is the same for a whole batch, and may be behind that of another process; a counter
@@ -44,6 +45,7 @@ export interface Store {
    * Gives back what checks used, without deciding; `middleware.lease`, the algorithm `concurrency` and rules with a group
    * need it. Each settlement changes its counter in one step, in the windows that its policy has. Where a window has
    * forgotten the use, or the key is unknown, nothing changes. No settlement makes more room than if its check had not been.
+   * A rejected promise means that nothing was given back: the limiter gives it back once more when the store answers again.
    */
   settle?(settlements: readonly Settlement[], nowMs: number): void | Promise<void>
 

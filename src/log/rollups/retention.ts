@@ -77,7 +77,7 @@ async function cleanupLog(
   }
   // The condition deletes only folded events: the trend, which outlives them, would lack the others for ever.
   const deletionSql = (condition: string, limit: string) => `DELETE FROM ${table} WHERE id IN (
-    SELECT id FROM ${table} WHERE ${condition} AND id <= ${watermarkSql(database)} ORDER BY "timestamp", id LIMIT ${limit})`
+    SELECT id FROM ${table} WHERE ${condition} AND id <= ${watermarkSql(database)} ORDER BY "timestamp", id LIMIT ${limit} ${dialect.skipLocked})`
   await foldForReport(database, clock.now(), 1)
   await addPartitions(database)
   const dropped = await dropOldPartitions(database, cutoffMs, signal)

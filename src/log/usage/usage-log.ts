@@ -1,3 +1,4 @@
+import { detached, MAX_KEY_LENGTH, storable } from '../../ground/storable.js'
 import { DAY_MS } from '../../ground/time/clock.js'
 import { type RecordBuffer, RecordLog, type RecordLogOptions } from '../record-log.js'
 import { type UsageSum, usageValues } from './usage-table.js'
@@ -59,12 +60,13 @@ class UsageBuffer implements RecordBuffer<UsageCharge> {
   }
 
   push(charge: UsageCharge): void {
-    const { client, unit, policy, amount, atMs, previousMs } = charge
+    const { unit, policy, amount, atMs, previousMs } = charge
     const key = keyFor(charge)
     const requests = previousMs === undefined || dayNumber(previousMs) !== dayNumber(atMs) ? 1 : 0
     const sum = this.#sums.get(key)
     if (sum === undefined) {
-      this.#sums.set(key, { firstMs: atMs, client, unit, policy, amount, requests })
+      const client = detached(stored(charge.client))
+      this.#sums.set(detached(key), { firstMs: atMs, client, unit, policy, amount, requests })
     } else {
       sum.amount += amount
       sum.requests += requests
@@ -82,7 +84,12 @@ class UsageBuffer implements RecordBuffer<UsageCharge> {
 }
 
 function keyFor({ client, unit, policy, atMs }: UsageCharge): string {
-  return `${dayNumber(atMs)} ${unit} ${policy}\0${client}`
+  return `${dayNumber(atMs)} ${unit} ${policy}\0${stored(client)}`
+}
+
+/** Returns a client as the table has it: clients choose their texts, which must not fill the memory. */
+function stored(client: string): string {
+  return storable(client, MAX_KEY_LENGTH)
 }
 
 function dayNumber(ms: number): number {

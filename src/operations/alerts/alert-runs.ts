@@ -3,9 +3,7 @@ import type { Database } from '../../database/database.js'
 import { errorMessage } from '../../ground/errors.js'
 import { storable } from '../../ground/storable.js'
 import { type Clock, DAY_MS } from '../../ground/time/clock.js'
-import type { AlertChannel } from './channel.js'
-import { subscriptionOf } from './channel.js'
-import type { AlertLog } from './notify.js'
+import { type AlertChannel, type AlertLog, subscriptionOf } from './channels/channel.js'
 
 /** The subject of a run. */
 export type AlertKind = 'incidents' | 'notices' | 'offenders' | 'test'
@@ -73,11 +71,11 @@ export async function recordRuns(
   }
 }
 
-/** Reads the last runs of a channel, the latest first. */
-export function readRuns(database: Database, channel: AlertChannel): Promise<LastRun[]> {
+/** Reads the last runs of a subscription, the latest first. */
+export function readRuns(database: Database, watch: string): Promise<LastRun[]> {
   return database.query<LastRun>(
     `SELECT kind, ran_at AS "ranMs", sent_at AS "sentMs", told, error
      FROM ${database.dialect.table(TABLE)} WHERE channel = $1 ORDER BY ran_at DESC, kind`,
-    [subscriptionOf(channel)],
+    [watch],
   )
 }

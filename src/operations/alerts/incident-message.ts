@@ -1,17 +1,22 @@
 /** The message of an alert about an incident. */
 import { formatCount } from '../../ground/number-text.js'
-import { visible } from '../../ground/visible.js'
 import { type Incident, POLICY_SCOPE, subjectOf } from '../../reports/incidents/incident.js'
-import { DENIED_COLOUR, type Fact, type FactsMessage, type MessageLink, REFUSED_COLOUR } from './facts-message.js'
-import { shortened } from './message.js'
+import {
+  DENIED_COLOUR,
+  type Fact,
+  MAX_JSON_BYTES,
+  MAX_URL,
+  type Message,
+  type MessageLink,
+  momentText,
+  REFUSED_COLOUR,
+  shownName,
+} from './channels/message.js'
 
 /** Chats take some thousand characters in all. */
 const MAX_SCOPE = 200
 const MAX_NAME = 100
 const MAX_NAMES = 5
-const MAX_URL = 1_000
-/** The documented maximum: receivers may refuse more. */
-const MAX_JSON_BYTES = 20_000
 /** The characters of addresses and networks, which no format has markup for. */
 const ADDRESS = /^(?:ip:)?([\da-f.:]{2,45}(?:\/\d{1,3})?)$/i
 
@@ -19,7 +24,7 @@ const ADDRESS = /^(?:ip:)?([\da-f.:]{2,45}(?:\/\d{1,3})?)$/i
  * @param id under which all messages about it are put together
  * @param publicUrl the address of the dashboard, as `parsePublicUrl` answers it; undefined where it is not known
  */
-export function createIncidentMessage(incident: Incident, id: string, publicUrl: string | undefined): FactsMessage {
+export function createIncidentMessage(incident: Incident, id: string, publicUrl: string | undefined): Message {
   const isOver = incident.to !== null
   const url = publicUrl && incidentUrl(incident, publicUrl)
   return {
@@ -30,6 +35,7 @@ export function createIncidentMessage(incident: Incident, id: string, publicUrl:
     links: publicUrl && url ? [{ text: 'Open the incident', url }, ...subjectLinks(incident, publicUrl)] : [],
     // PagerDuty drops the end of what it does not have: an incident that was over when it was first told pages nobody.
     kind: isOver ? 'over' : 'alarm',
+    publicUrl,
     json: { incident: fitting({ ...incident, id, ...(url && { url }) }) },
   }
 }
@@ -56,16 +62,11 @@ const STATES: Readonly<Record<Incident['state'], string>> = {
   over: 'The incident is over.',
 }
 
-/** Formats `2026-11-26 12:53 UTC`: incidents begin and end with whole minutes. */
-function momentText(iso: string): string {
-  return `${iso.slice(0, 16).replace('T', ' ')} UTC`
-}
-
 function factsOf({ scope, from, to, clients, refused, denied, policies, paths }: Incident): Fact[] {
   const isPolicy = scope.startsWith(POLICY_SCOPE)
   const name = isPolicy ? scope.slice(POLICY_SCOPE.length) : scope.replace(/^ip:/, '')
   return [
-    { name: isPolicy ? 'Policy' : isNetwork(scope) ? 'Network' : 'Client', value: shortened(visible(name), MAX_SCOPE) },
+    { name: isPolicy ? 'Policy' : isNetwork(scope) ? 'Network' : 'Client', value: shownName(name, MAX_SCOPE) },
     { name: 'Since', value: momentText(from) },
     ...(to === null ? [] : [{ name: 'Until', value: momentText(to) }]),
     ...(isPolicy || (isNetwork(scope) && !scope.startsWith('ip:'))
@@ -80,13 +81,16 @@ function factsOf({ scope, from, to, clients, refused, denied, policies, paths }:
 
 function listText(names: readonly string[]): string {
   const more = names.length - MAX_NAMES
-  const shown = names.slice(0, MAX_NAMES).map((name) => shortened(visible(name), MAX_NAME))
+  const shown = names.slice(0, MAX_NAMES).map((name) => shownName(name, MAX_NAME))
   return shown.join(', ') + (more > 0 ? ` and ${formatCount(more)} more` : '')
 }
 
-/** Returns the dashboard at the incident, in its time: it is there when it is long over, too. */
+/**
+ * Returns the address of the incident, with its time: it is there when it is long over, too. The id is in the query, since a
+ * fragment does not survive a sign-in.
+ */
 function incidentUrl(incident: Incident, publicUrl: string): string {
-  return `${publicUrl}?${new URLSearchParams(timesOf(incident))}#incident-${incident.id}`
+  return `${publicUrl}incident.html?${new URLSearchParams({ id: incident.id, ...timesOf(incident) })}`
 }
 
 /** Returns the time of an incident as the addresses of pages spell it; until now where it goes on. */

@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto'
 import type { Database } from '../../database/database.js'
 import { DAY_MS } from '../../ground/time/clock.js'
 import type { Notice, NoticedLimit } from '../../limiter/notice.js'
-import { ALERT_TABLE } from './alert-memory.js'
+import { ALERT_TABLE } from './ledger.js'
 
 export const NOTICE_TABLE = 'rate_limit_notice'
 /** The time for which a message is tried again. */
@@ -62,17 +62,23 @@ export class NoticeTable {
   /**
    * Returns the oldest notices of the last day that a subscription was not told of, and that no process is telling of.
    *
-   * @param watch the subscription in the memory of alerts
+   * @param watch the subscription in the ledger
+   * @param after the last notice of the page before
    */
-  async untold(watch: string, nowMs: number, limit: number): Promise<ToldNotice[]> {
+  async untold(
+    watch: string,
+    nowMs: number,
+    limit: number,
+    after: Pick<ToldNotice, 'atMs' | 'id'> = { atMs: 0, id: '' },
+  ): Promise<ToldNotice[]> {
     const { fromMs, table } = this.#database.dialect
     const rows = await this.#database.query<{ id: string; client: string; notice: string; atMs: number }>(
       `SELECT id, client, notice, noticed_at AS "atMs" FROM ${table(NOTICE_TABLE)} AS noticed
-       WHERE noticed_at > ${fromMs('$2')} AND NOT EXISTS (SELECT 1 FROM ${table(ALERT_TABLE)} AS alert
+       WHERE noticed_at > ${fromMs('$2')} AND (noticed_at, id) > (${fromMs('$5')}, $6) AND NOT EXISTS (SELECT 1 FROM ${table(ALERT_TABLE)} AS alert
          WHERE alert.watch = $1 AND alert.key = noticed.id
            AND (alert.notified_at IS NOT NULL OR alert.claimed_until > ${fromMs('$3')}))
        ORDER BY noticed_at, id LIMIT $4`,
-      [watch, nowMs - TRIED_MS, nowMs, limit],
+      [watch, nowMs - TRIED_MS, nowMs, limit, after.atMs, after.id],
     )
     return rows.map(({ notice, ...row }) => {
       const told: Pick<ToldNotice, 'limit' | 'share' | 'most' | 'startMs' | 'endMs'> = JSON.parse(notice)

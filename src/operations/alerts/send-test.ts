@@ -1,34 +1,30 @@
-import type { Database } from '../../database/database.js'
-import { recordRuns } from './alert-runs.js'
-import { ALERT_TIMES, type AlertTimes, deliver } from './channel.js'
-import { type ChannelDependencies, createChannels, listChannels } from './channels.js'
-import { createTestMessage } from './facts-message.js'
-import type { AlertLog } from './notify.js'
-
-interface TestDependencies extends ChannelDependencies {
-  readonly database: Database
-  readonly log: AlertLog
-}
+import { ALERT_TIMES } from './channels/channel.js'
+import { type ChannelDependencies, createChannels } from './channels/channels.js'
+import { createTestMessage } from './channels/message.js'
+import { type TellDependencies, tellChannels } from './sender.js'
 
 export interface TestOutcome {
-  readonly channel: 'email' | 'webhook'
+  /** The name of the channel. */
+  readonly channel: string
   /** The reason why the test failed, without secrets; undefined when it did not. */
   readonly error: string | undefined
 }
 
 /** A person waits for the answer. */
-const TEST_TIMES: AlertTimes = { ...ALERT_TIMES, emailTimeoutMs: 10_000 }
+const TEST_TIMES = { ...ALERT_TIMES, emailTimeoutMs: 10_000 }
 
 /** Sends a test message through each channel of the settings. Never rejects; without a channel it does nothing. */
-export async function sendTestMessages(dependencies: TestDependencies): Promise<TestOutcome[]> {
+export async function sendTestMessages(dependencies: ChannelDependencies & TellDependencies): Promise<TestOutcome[]> {
   const { settings, times = TEST_TIMES } = dependencies
   const message = createTestMessage(settings.publicUrl)
-  const runs = await Promise.all(
-    listChannels(createChannels({ ...dependencies, times })).map(async (channel) => {
-      const { delivered, error } = await deliver(channel, message)
-      return { channel, told: delivered ? 1 : 0, error }
-    }),
+  const finding = { key: message.id, news: 'found' } as const
+  const senders = await tellChannels(
+    dependencies,
+    'test',
+    createChannels({ ...dependencies, times }),
+    (sender) => sender.send([finding], () => message, undefined),
+    // The page shows the failure.
+    { report: () => undefined },
   )
-  await recordRuns(dependencies, 'test', runs)
-  return runs.map(({ channel, error }) => ({ channel: channel.name, error }))
+  return senders.map(({ channel, error }) => ({ channel: channel.name, error }))
 }

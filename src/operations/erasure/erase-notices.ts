@@ -1,6 +1,6 @@
 /** Deletes the notices of one client. */
 import type { Database } from '../../database/database.js'
-import { ALERT_TABLE } from '../alerts/alert-memory.js'
+import { ALERT_TABLE } from '../alerts/ledger.js'
 import { NOTICE_TABLE } from '../alerts/notice-table.js'
 import { type Batches, containsToken, tokenPatterns } from './batches.js'
 import type { ErasedClient } from './erased-client.js'

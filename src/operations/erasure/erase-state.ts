@@ -8,7 +8,7 @@ import { bumpRevision } from '../../database/revision.js'
 import { DAY_MS } from '../../ground/time/clock.js'
 import { STATE_TABLE_NAMES } from '../../limiter/stores/sql/state-cleanup.js'
 import { incidentIdsOf } from '../../reports/incidents/incident.js'
-import { ALERT_TABLE } from '../alerts/alert-memory.js'
+import { ALERT_TABLE } from '../alerts/ledger.js'
 import { type Batches, containsToken, tokenPatterns } from './batches.js'
 import type { ErasedClient } from './erased-client.js'
 

@@ -7,6 +7,8 @@ import type { OutageLog } from '../../ground/outage-log.js'
 import { rememberClients } from '../../ground/remember.js'
 import { shown } from '../../ground/setting.js'
 import { isoDay } from '../../ground/time/iso-time.js'
+import { visible } from '../../ground/visible.js'
+import { forEachRecord, type TreeMetadata } from './geo-records.js'
 
 /** What stands between the tree of a file and its records: 16 bytes of zeros. */
 const SEPARATOR_LENGTH = 16
@@ -116,8 +118,8 @@ async function identify(path: string): Promise<string> {
   return (await readFileState(path)).identity
 }
 
-/** @throws Error for a file that is no such file, or not all of one */
-async function read<Known>({ path, maxmind, parse }: GeoFileOptions<Known>): Promise<Contents<Known>> {
+/** @throws Error for a file that is no such file, not all of one, damaged, or of another kind */
+async function read<Known>({ kind, path, maxmind, parse }: GeoFileOptions<Known>): Promise<Contents<Known>> {
   const before = await identify(path)
   const bytes = await readFile(path)
   if (bytes.length === 0) throw new Error('it is empty')
@@ -134,19 +136,40 @@ async function read<Known>({ path, maxmind, parse }: GeoFileOptions<Known>): Pro
   const isWhole = searchTreeSize > 0 && separator.length === SEPARATOR_LENGTH && separator.every((byte) => byte === 0)
   if (!isWhole || Number.isNaN(buildEpoch.getTime()))
     throw new Error('it is not a whole file in the format of MaxMind DB')
-  if ((await identify(path)) !== before) throw new Error('it is being written')
 
   function lookUp(ip: string): Known {
     // A file of IPv4 alone knows no other addresses.
     if (ip === '' || (ipVersion === 4 && ip.includes(':'))) return parse(null)
-    try {
-      return parse(reader.get(ip))
-    } catch {
-      // A part of the file that is damaged is as if it were not there.
-      return parse(null)
-    }
+    return parse(reader.get(ip))
   }
-  return { type: String(databaseType), builtAtMs: buildEpoch.getTime(), find: rememberClients(lookUp) }
+  if (!(await hasKnown(bytes, reader.metadata, lookUp, parse(null))))
+    throw new Error(`none of its records has what "geo.${kind}" is for: it says that it is ${shown(databaseType)}`)
+  if ((await identify(path)) !== before) throw new Error('it is being written')
+  return { type: visible(String(databaseType)), builtAtMs: buildEpoch.getTime(), find: rememberClients(lookUp) }
+}
+
+/**
+ * Looks each record of a file up, so that no look-up of a request is the first to meet a damaged one.
+ *
+ * @param unknown what a look-up returns for an address without a record
+ * @returns whether a record says more than that
+ * @throws Error for a record that cannot be read
+ */
+async function hasKnown<Known>(
+  file: Buffer,
+  metadata: TreeMetadata,
+  lookUp: (ip: string) => Known,
+  unknown: Known,
+): Promise<boolean> {
+  let isFound = false
+  try {
+    await forEachRecord(file, metadata, (ip) => {
+      isFound = lookUp(ip) !== unknown || isFound
+    })
+  } catch (error) {
+    throw new Error(`it is damaged: ${errorLine(error)}`, { cause: error })
+  }
+  return isFound
 }
 
 interface RecordCache {

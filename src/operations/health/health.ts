@@ -1,5 +1,6 @@
 import { errorLine } from '../../ground/errors.js'
-import { inTime } from '../alerts/channel.js'
+import { inTime } from '../alerts/channels/channel.js'
+import { CHANNEL_CHECKS } from '../alerts/channels/channels.js'
 
 /** The checks of health, in the order of reports. `log` is the database of the event log, where it is another one. */
 export const HEALTH_CHECKS = [
@@ -11,7 +12,7 @@ export const HEALTH_CHECKS = [
   'usage',
   'charges',
   'lists',
-  'mail',
+  ...CHANNEL_CHECKS,
   'schedule',
   'geo',
 ] as const
@@ -49,20 +50,9 @@ const PROBE_TIMEOUT_MS = 5_000
 
 /** Runs all probes at once. Never rejects, and takes no longer than the time limit. */
 export async function probeHealth(probes: Probes, timeoutMs = PROBE_TIMEOUT_MS): Promise<Health> {
-  const [database, redis, rules, log, events, usage, charges, lists, mail, schedule, geo] = await Promise.all([
-    runProbe(probes.database, timeoutMs),
-    runProbe(probes.redis, timeoutMs),
-    runProbe(probes.rules, timeoutMs),
-    runProbe(probes.log, timeoutMs),
-    runProbe(probes.events, timeoutMs),
-    runProbe(probes.usage, timeoutMs),
-    runProbe(probes.charges, timeoutMs),
-    runProbe(probes.lists, timeoutMs),
-    runProbe(probes.mail, timeoutMs),
-    runProbe(probes.schedule, timeoutMs),
-    runProbe(probes.geo, timeoutMs),
-  ])
-  const checks = { database, redis, rules, log, events, usage, charges, lists, mail, schedule, geo }
+  const probed = HEALTH_CHECKS.map(async (name) => [name, await runProbe(probes[name], timeoutMs)] as const)
+  // The list has every name once; the compiler cannot follow a loop over it.
+  const checks = Object.fromEntries(await Promise.all(probed)) as Record<HealthCheckName, HealthCheck>
   const failing = HEALTH_CHECKS.filter((name) => checks[name].status === 'failing')
   return { ok: failing.length === 0, ready: !failing.some((name) => NEEDED.has(name)), checks }
 }

@@ -12,14 +12,9 @@ import type { Store } from '../../limiter/stores/store.js'
 import type { EventLogReadings } from '../../log/event-log-state.js'
 import { USAGE_TABLE } from '../../log/usage/usage-table.js'
 import { loadActiveRules } from '../../rules/rule-repository.js'
-import type { AlertSettings } from '../alerts/alert-settings.js'
-import { findEmailProblem } from '../alerts/email.js'
-import { mailErrorLine, withMailer } from '../alerts/mailer.js'
 import type { JobLeases, JobRecord } from '../schedule/job-leases.js'
 import type { Probe } from './health.js'
 
-/** The time-out is shorter than that of a probe, so that the error names the mail server's failure. */
-const MAIL_TIMEOUT_MS = 2_500
 /** The longest wait of an event in a log that keeps up: a batch takes milliseconds. */
 const MAX_LAG_MS = 10 * SECOND_MS
 
@@ -81,12 +76,15 @@ export function eventLogProbe(events: EventLogReadings): Probe {
   }
 }
 
-/** Creates a probe of this process's charges: whether the store has counted them. */
-export function chargesProbe(limiter: Pick<Limiter, 'owedCharges' | 'lostCharges'>): Probe {
+/** Creates a probe of this process's charges and refunds: whether the store has counted them. */
+export function chargesProbe(
+  limiter: Pick<Limiter, 'owedCharges' | 'lostCharges' | 'owedRefunds' | 'lostRefunds'>,
+): Probe {
   return () => {
-    const { owedCharges, lostCharges } = limiter
-    const state = `${owedCharges} owed to the store, ${lostCharges} lost since the start`
-    if (owedCharges > 0) throw new Error(state)
+    const { owedCharges, lostCharges, owedRefunds, lostRefunds } = limiter
+    const owed = `${countOf(owedCharges, 'charge')} and ${countOf(owedRefunds, 'refund')} owed to the store`
+    const state = `${owed}; ${countOf(lostCharges, 'charge')} and ${countOf(lostRefunds, 'refund')} lost since the start`
+    if (owedCharges + owedRefunds > 0) throw new Error(state)
     return state
   }
 }
@@ -121,20 +119,6 @@ export function lastEventProbe(database: Database, clock: Clock): Probe {
     )
     if (last === undefined) return 'there is none yet'
     return `the last one is ${Math.max(0, Math.round((clock.now() - last.timestamp) / SECOND_MS))} s old`
-  }
-}
-
-/** Creates a probe that alerts could be sent by email: the server accepts a connection, the name and the password. */
-export function mailProbe({ emails, from, smtpUrl, mailer }: AlertSettings): Probe {
-  return async () => {
-    const problem = findEmailProblem({ to: emails, from, smtpUrl, mailer })
-    if (problem !== undefined) throw new Error(problem)
-    try {
-      await withMailer({ mailer, smtpUrl }, MAIL_TIMEOUT_MS, async (opened) => opened.verify?.())
-    } catch (error) {
-      throw new Error(mailErrorLine(error))
-    }
-    return 'the mail server accepts a sign-in'
   }
 }
 

@@ -232,7 +232,6 @@ export class ListKeeper implements Component {
         if (hasDatabase) await table.checked(source, nowMs)
       } else {
         const list = await this.#parse(fetched.text)
-        if (list.size === 0) throw new Error('has no entries: an empty answer is not taken for a list')
         // Without a database the version is this process's own, which the table does not have.
         const version = hasDatabase ? await table.write(source, fetched, nowMs) : ''
         this.#replace(watched, list)

@@ -73,6 +73,22 @@ export const READINGS = [
     help: 'Charges lost, because too many were kept for a store that fails.',
   },
   {
+    reading: 'refundsOwed',
+    name: 'ratelimit.refunds.owed',
+    unit: '{refund}',
+    kind: 'gauge',
+    combine: 'sum',
+    help: 'Refunds that are kept for a store that fails: what requests have taken and not used.',
+  },
+  {
+    reading: 'refundsLost',
+    name: 'ratelimit.refunds.lost',
+    unit: '{refund}',
+    kind: 'counter',
+    combine: 'sum',
+    help: 'Refunds lost, because too many were kept for a store that fails: their clients have paid for them until the window ends.',
+  },
+  {
     reading: 'usageDropped',
     name: 'ratelimit.usage.dropped',
     unit: '{sum}',
@@ -150,7 +166,7 @@ export const READINGS = [
     unit: '{incident}',
     kind: 'gauge',
     combine: 'max',
-    help: 'Incidents that go on and about which nobody has done anything, counted in the background.',
+    help: 'Incidents that go on, that nobody ignores, and whose refusals have not fallen since somebody acted; counted in the background.',
   },
 ] as const satisfies readonly ReadingInstrument[]
 

@@ -1,4 +1,5 @@
 /** The decision about a request, by the plugin's own check and by limits of single routes. */
+import type { FastifyRequest } from 'fastify'
 import { countsByUser } from '../../clients/client-kind.js'
 import { REQUESTS } from '../../ground/unit.js'
 import { type CheckedRequest, NOTHING_IN_FORCE } from '../../http/checked-request.js'
@@ -64,12 +65,22 @@ export function createSkip({ settings, router }: HookComponents): (checked: Chec
 }
 
 /** Creates what requests cost by their routes. */
-export function createCosts({ app, settings, router }: HookComponents, isSkipped: ReturnType<typeof createSkip>) {
+export function createCosts(
+  { app, settings, router }: HookComponents,
+  isSkipped: ReturnType<typeof createSkip>,
+  noteForeignLimit: (request: FastifyRequest) => void,
+) {
   const { enabled, useDynamicRules, middleware } = settings
   // A rule may allow what neither the default rate nor a prefix does.
   const isKnown = enabled && !useDynamicRules && middleware.unit === REQUESTS
   const rateFor = isKnown ? createRouteRate(middleware, router) : () => undefined
-  return new RouteCosts({ log: app.log, rateFor, skipsNothing: middleware.skipPaths.length === 0, isSkipped })
+  return new RouteCosts({
+    log: app.log,
+    rateFor,
+    skipsNothing: middleware.skipPaths.length === 0,
+    isSkipped,
+    noteForeignLimit,
+  })
 }
 
 /** Creates the plugin's own check. */

@@ -53,6 +53,7 @@ function createStaticLimit(
     settings: { rate: 'middleware.defaultRate', reserve: 'middleware.reserve' },
     policyName: 'default',
     toClient: toClient(key, 'middleware.key'),
+    kind: typeof key === 'object' ? key : null,
     counters,
     router,
     log: app.log,

@@ -30,10 +30,10 @@ export function createHook(components: HookComponents) {
   const checks = createChecks(components)
   const records = createRecords(components)
   const isSkipped = createSkip(components)
-  const costs = createCosts(components, isSkipped)
+  const foreignLimits = new ForeignLimits(app.log)
+  const costs = createCosts(components, isSkipped, (request) => foreignLimits.noteRequest(request))
   const decision = createDecision(components, keys, checks, limits, costs, records)
   const checkLate = createOnRequest({ ...decision, costs: costs.late })
-  const foreignLimits = new ForeignLimits()
   const { routes, ...routeLimits } = createRouteLimits(components, keys, checks, records)
 
   /** Validates a route's config when it is declared, and registers the route. */
@@ -83,7 +83,7 @@ export function createHook(components: HookComponents) {
     codeLimits: () => listCodeLimits(settings.middleware, routes.listLimits()),
     routeLimit: (options: RouteLimitOptions) => routeLimits.create(options, 'limit', false),
     noteRoute,
-    warnOfForeignLimits: () => foreignLimits.warn(app.log),
+    warnOfForeignLimits: () => foreignLimits.warn(),
     postponed: records.postponed,
     /** Returns the limits and costs that routes have so far. */
     routeSettings: () => ({ costs: costs.count, haveLimits: routeLimits.haveLimits() }),

@@ -83,10 +83,13 @@ function createEventRecord({
   const summedPath = createSummedPath()
   return function recordEvent(checked, decided = checked) {
     const { request } = checked
-    const { address, limit, client, loggedClient, decision } = decided
+    const { address, loggedClient, told } = decided
+    const { limit, client, decision } = told
     if (blockedOnly && decision.allowed) return
     const outcome = outcomeFor(decided)
-    const rules = checked.applied === undefined ? '' : rulesText(checked.applied, limit)
+    // A rule beside which the ceiling is told of has its hit.
+    const { applied = told === decided ? undefined : [decided] } = checked
+    const rules = applied === undefined ? '' : rulesText(applied, limit)
     if (detail !== undefined && isSummed(detail, outcome)) {
       // Every field by its name: to spread an object into one with more fields takes microseconds.
       events.record({
@@ -154,7 +157,7 @@ function createSummedPath(): (pattern: string, nowMs: number) => string {
  *
  * @param decisive the limit that decides
  */
-function rulesText(applied: readonly AppliedLimit[], decisive: Limit): string {
+function rulesText(applied: readonly Pick<AppliedLimit, 'limit' | 'decision'>[], decisive: Limit): string {
   const rules = applied.filter(({ limit }) => limit.ruleName !== '')
   if (rules.length === 1 && rules[0]?.limit === decisive) return ''
   return formatAppliedRules(rules.map((each) => ({ name: each.limit.ruleName, isRefused: refuses(each) })))

@@ -1,5 +1,5 @@
 /** The limits of single routes, which code creates. */
-import { countsByUser, partName, partsFor } from '../../clients/client-kind.js'
+import { countsByUser } from '../../clients/client-kind.js'
 import { requireLists } from '../../http/client-address.js'
 import { routeName } from '../../http/code-counters.js'
 import { DeclaredRoutes } from '../../http/routes/declared-routes.js'
@@ -49,7 +49,7 @@ export function createRouteLimits(
           ...resolved,
           setting,
           isShared,
-          keyName: typeof key === 'object' ? partsFor(key).map(partName).join('+') : undefined,
+          kind: typeof key === 'object' ? key : null,
         },
         {
           ...checks,

@@ -2,7 +2,7 @@ import type { GeoOptions } from '../../clients/geo.js'
 import type { PrivacySettingOptions } from '../../clients/privacy-settings.js'
 import type { RedisClient } from '../../database/redis-client.js'
 import type { Reserve } from '../../http/cost.js'
-import type { HeaderVariant } from '../../http/headers.js'
+import type { HeaderVariant } from '../../http/header-variant.js'
 import type { KeyFunction } from '../../http/kind-client.js'
 import type { NoticeFunction } from '../../http/notices.js'
 import type { RefusalFunction, SkipFunction } from '../../http/on-request.js'
@@ -12,7 +12,7 @@ import type { Algorithm } from '../../limiter/algorithm.js'
 import type { CountingOptions } from '../../limiter/core/counting-options.js'
 import type { Store } from '../../limiter/stores/store.js'
 import type { EventDetail } from '../../log/collapsing-buffer.js'
-import type { AlertSettingOptions } from '../../operations/alerts/alert-settings.js'
+import type { AlertSettingOptions } from '../../operations/alerts/channels/channels.js'
 import type { ListsOptions } from '../../operations/lists/list-settings.js'
 import type { MetricsOptions } from '../../operations/metrics/targets.js'
 import type { ScheduleOptions } from '../../operations/schedule/schedule-options.js'
@@ -22,7 +22,7 @@ import type { EventsOptions, RateLimitClient } from '../client/client.js'
 export interface MiddlewareOptions {
   /** The store of the counters; `database` by default. Those in `memory` are each process's own. */
   backend?: 'database' | 'memory' | 'redis' | Store | undefined
-  /** A rate string, or a function that returns one for a request (empty: the default); `100/m` by default. */
+  /** A rate string, or a function that returns one for a request, or null for no limit; `100/m` by default. */
   defaultRate?: string | RateFunction | undefined
   /** Rates by path prefix: `/auth` covers `/auth` and `/auth/…`, `/auth/` covers `/auth/…`; the longest wins. */
   rateLimits?: Record<string, string> | undefined

@@ -19,9 +19,14 @@ import {
   withoutUndefined,
 } from '../../ground/setting.js'
 import { DAY_MS, SECOND_MS } from '../../ground/time/clock.js'
+import { isFromRegister } from '../../ground/unknown-option.js'
 import { COUNTING_SETTINGS } from '../../limiter/core/counting-settings.js'
 import type { EventDetail } from '../../log/collapsing-buffer.js'
-import { ALERT_SETTINGS, type AlertSettingOptions, alertSettingsFrom } from '../../operations/alerts/alert-settings.js'
+import {
+  ALERT_SETTINGS,
+  type AlertSettingOptions,
+  parseAlertSettings,
+} from '../../operations/alerts/channels/channels.js'
 import { parseLists } from '../../operations/lists/list-settings.js'
 import type { EventsOptions } from '../client/client.js'
 import { findVariable, variableFor } from './environment.js'
@@ -41,7 +46,7 @@ export type Settings = ReturnType<typeof resolveSettings>
  * values
  */
 export function resolveSettings(options: RateLimitOptions, environment: NodeJS.ProcessEnv) {
-  validateSettings(SETTINGS, options, (name) => name, FOREIGN_OPTIONS)
+  validateSettings(SETTINGS, options, (name) => name, FOREIGN_OPTIONS, isFromRegister)
   const fromEnvironment: RateLimitOptions = readEnvironment(SETTINGS, findVariable, environment)
   validateSettings(SETTINGS, fromEnvironment, variableFor)
   const inCode = withoutUndefined(options)
@@ -66,7 +71,7 @@ export function resolveSettings(options: RateLimitOptions, environment: NodeJS.P
       'Setting "middleware.backend" is "redis" without "redis": give that option, or RATELIMIT_REDIS_URL, such as redis://127.0.0.1:6379',
     )
   }
-  const alerts = alertSettingsFrom(parseSettings(ALERT_SETTINGS, merged, called), called)
+  const alerts = parseAlertSettings(merged, called)
   return {
     ...settings,
     ruleCacheTimeoutMs: ruleCacheTimeout * SECOND_MS,

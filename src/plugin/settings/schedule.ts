@@ -1,7 +1,7 @@
 import { VALIDATORS } from '../../generated/validators.js'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { explain, parseSettings, type SettingTable, validateSettings } from '../../ground/setting.js'
-import type { AlertSettings } from '../../operations/alerts/alert-settings.js'
+import { type AlertSettings, CHANNEL_SWITCHES, channelsOn } from '../../operations/alerts/channels/channels.js'
 import {
   JOB_NAMES,
   type JobName,
@@ -44,17 +44,13 @@ export function resolveSchedule(options: ScheduleOptions | undefined, alerts: Al
   if (jobs.length === 0) {
     throw new InvalidSettingError(`Setting "schedule" names nothing: give ${JOB_NAMES.join(', ')}, or some of them`)
   }
-  if (options.alerts !== undefined) validateAlerts(alerts)
+  if (options.alerts !== undefined && channelsOn(alerts).length === 0) {
+    throw new InvalidSettingError(
+      `Setting "schedule.alerts" is given without a channel: give ${CHANNEL_SWITCHES.join(', or ')}`,
+    )
+  }
   if (options.olderThanDays !== undefined && options.pruneEvents === undefined) {
     throw new InvalidSettingError('Setting "schedule.olderThanDays" is given without "schedule.pruneEvents": give both')
   }
   return { jobs, olderThanDays: schedule.olderThanDays }
-}
-
-function validateAlerts({ emails, webhook }: AlertSettings): void {
-  if (emails.length === 0 && webhook === undefined) {
-    throw new InvalidSettingError(
-      'Setting "schedule.alerts" is given without a channel: give alertEmails, or alertWebhook',
-    )
-  }
 }

@@ -1,14 +1,15 @@
 /**
  * The schemas of settings, each with a description for messages. They are compiled when the package is built
- * (`scripts/generate.ts`), so that a server validates its settings without loading TypeBox.
+ * (`scripts/generate.ts`), so that a server validates its settings without loading TypeBox. What this file imports can have
+ * none of the validators that are made from it.
  */
 import Type from 'typebox'
 import { ADDRESS_FORMS } from '../../clients/address-privacy.js'
 import { NAMESPACE, NAMESPACE_ALLOWED } from '../../ground/storable.js'
 import { UNIT, UNIT_ALLOWED } from '../../ground/unit.js'
-import { HEADER_VARIANTS } from '../../http/headers.js'
+import { HEADER_VARIANTS } from '../../http/header-variant.js'
 import { STORE_ERROR_ACTIONS } from '../../limiter/fallback.js'
-import { WEBHOOK_FORMATS } from '../../operations/alerts/webhook-format.js'
+import { WEBHOOK_FORMATS } from '../../operations/alerts/channels/webhook-format.js'
 
 export const flag = Type.Boolean({ description: 'true or false' })
 export const text = Type.String({ description: 'a text' })
@@ -19,8 +20,6 @@ export const callback = Type.Function([], Type.Unknown(), { description: 'a func
 export const reference = Type.Object({}, { description: 'an object' })
 export const flagOrReference = Type.Union([flag, reference], { description: 'true, false or an object' })
 export const textOrReference = Type.Union([filledText, reference], { description: 'a text or an object' })
-export const textOrCallback = Type.Union([text, callback], { description: 'a text or a function' })
-export const numberOrCallback = Type.Union([Type.Number(), callback], { description: 'a number or a function' })
 export const textOrTexts = Type.Union([text, Type.Array(text, { minItems: 1 })], { description: 'a text or texts' })
 export const textsByName = Type.Record(Type.String(), text, { description: 'an object of texts' })
 

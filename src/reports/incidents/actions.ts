@@ -51,6 +51,8 @@ export interface IncidentCause extends Pick<Change, 'name' | 'actor' | 'before' 
 /** What the history has about an incident. */
 export interface IncidentHistory {
   readonly action?: IncidentAction | undefined
+  /** When something was done about it, the latest first, but for whether it is ignored. */
+  readonly actedMs: readonly number[]
   readonly cause?: IncidentCause | undefined
 }
 
@@ -95,8 +97,11 @@ export async function readActions(
       if (isBefore) continue
       latest.push(...toAction(change))
     }
-    const [action] = latest.toSorted((one, other) => other.at_ms - one.at_ms)
-    histories.set(found, { action, cause })
+    latest.sort((one, other) => other.at_ms - one.at_ms)
+    // Whatever is done later, an incident is ignored until it is over.
+    const action = latest.find(({ what }) => what === 'ignored') ?? latest[0]
+    const actedMs = latest.flatMap(({ what, at_ms }) => (what === 'ignored' ? [] : [at_ms]))
+    histories.set(found, { action, actedMs, cause })
   }
   return histories
 }

@@ -1,13 +1,8 @@
 /** The incidents of clients and of networks. Pure. */
 import { groupBy } from '../../ground/group-by.js'
+import type { HeavyHour } from '../closed-hour-cache.js'
 import { type FoundIncident, networkFor, type RefusedRow } from './incident.js'
 import { type HourSpan, spansFrom } from './usual.js'
-
-/** A client in an hour in which it is heavy. */
-export interface HeavyHour {
-  readonly client: string
-  readonly hour: number
-}
 
 /** The facts about clients: heavy ones, and the refusals of them and of their networks. */
 export interface AttackerFacts {

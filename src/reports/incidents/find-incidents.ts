@@ -45,7 +45,7 @@ async function findFrom(snapshot: LogSnapshot, hours: LogHours, from: number): P
   const attackers = findAttackers({ heavy, rows, present })
   const totals = new Map(await hours.policyTotals(range))
   const facts = { totals, firstHour: first, from, present }
-  const missing = hoursForUsual(facts).filter((hour) => !totals.has(hour))
+  const missing = (await hoursForUsual(facts)).filter((hour) => !totals.has(hour))
   for (const [hour, policies] of await hours.policyTotals(missing)) totals.set(hour, policies)
-  return [...attackers, ...findPolicies({ ...facts, attackers })]
+  return [...attackers, ...(await findPolicies({ ...facts, attackers }))]
 }

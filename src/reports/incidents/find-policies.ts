@@ -1,13 +1,8 @@
-/** The incidents of policies. Pure. */
+/** The incidents of policies. */
+import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
+import type { PolicyTotal } from '../closed-hour-cache.js'
 import { type FoundIncident, POLICY_SCOPE, type RefusedRow } from './incident.js'
 import { HEAVY_POLICY, isHeavy, median, QUIET_HOURS, spansFrom, usualHours } from './usual.js'
-
-/** The refusals of a policy in an hour. */
-export interface PolicyTotal {
-  readonly policy: string
-  readonly refused: number
-  readonly denied: number
-}
 
 /** The totals of every policy by hour. */
 export type PolicyTotals = ReadonlyMap<number, ReadonlyMap<string, PolicyTotal>>
@@ -21,19 +16,25 @@ export interface PolicyFacts {
   readonly present: number
 }
 
-/** Finds the incidents of policies, from the refusals of clients that are in no other incident. */
-export function findPolicies({ totals, attackers, firstHour, from, present }: PolicyFacts): FoundIncident[] {
-  const { refused: ofOthers, clients } = attributed(attackers)
+/**
+ * Finds the incidents of policies, from the refusals of clients that are in no other incident. In slices: there may be
+ * thousands of policies.
+ */
+export async function findPolicies(facts: PolicyFacts): Promise<FoundIncident[]> {
+  const { totals, firstHour, from, present } = facts
+  const { refused: ofOthers, clients } = attributed(facts.attackers)
   const hours = Array.from({ length: present + 1 - from }, (_, index) => from + index)
-  const policies = new Set(hours.flatMap((hour) => [...(totals.get(hour)?.keys() ?? [])]))
-  return [...policies].flatMap((policy) => {
+  const incidents: FoundIncident[] = []
+  const slices = new CooperativeYield()
+  for (const policy of await mayBeHeavy(totals, hours, slices)) {
+    if (slices.over()) await slices.pause()
     const left = (hour: number) =>
       Math.max(0, (totals.get(hour)?.get(policy)?.refused ?? 0) - (ofOthers.get(rowKey(hour, policy)) ?? 0))
     const usual = (hour: number) =>
       median(usualHours(hour, firstHour).map((each) => totals.get(each)?.get(policy)?.refused ?? 0))
     // The usual is looked up last: it is known for hours with many refusals only.
     const heavy = hours.filter((hour) => left(hour) >= HEAVY_POLICY && isHeavy(left(hour), usual(hour), HEAVY_POLICY))
-    return spansFrom(heavy, (hour) => left(hour) > usual(hour), present).map((span): FoundIncident => {
+    for (const span of spansFrom(heavy, (hour) => left(hour) > usual(hour), present)) {
       const rows = hours
         .filter((hour) => hour >= span.from && hour < span.to)
         .map((at): RefusedRow => {
@@ -41,16 +42,35 @@ export function findPolicies({ totals, attackers, firstHour, from, present }: Po
           return { at, client: '', policy, refused: left(at), denied }
         })
       const without = (clients.get(policy) ?? []).filter(([hour]) => hour >= span.from && hour < span.to)
-      return { kind: 'policy', scope: `${POLICY_SCOPE}${policy}`, ...span, rows, before: [], without }
-    })
-  })
+      incidents.push({ kind: 'policy', scope: `${POLICY_SCOPE}${policy}`, ...span, rows, before: [], without })
+    }
+  }
+  return incidents
+}
+
+/** Returns the policies that refused enough in an hour to be heavy, whoever was refused. */
+async function mayBeHeavy(
+  totals: PolicyTotals,
+  hours: readonly number[],
+  slices: CooperativeYield,
+): Promise<ReadonlySet<string>> {
+  const policies = new Set<string>()
+  for (const hour of hours) {
+    if (slices.over()) await slices.pause()
+    for (const [policy, { refused }] of totals.get(hour) ?? []) if (refused >= HEAVY_POLICY) policies.add(policy)
+  }
+  return policies
 }
 
 /** Returns the hours of which the totals are needed: of those in which a policy may be heavy, and as long as it may go on. */
-export function hoursForUsual({ totals, firstHour, from, present }: Omit<PolicyFacts, 'attackers'>): number[] {
+export async function hoursForUsual(facts: Omit<PolicyFacts, 'attackers'>): Promise<number[]> {
+  const { totals, firstHour, from, present } = facts
   const needed = new Set<number>()
+  const slices = new CooperativeYield()
   for (let hour = from, until = from; hour <= present; hour++) {
-    const most = Math.max(0, ...[...(totals.get(hour)?.values() ?? [])].map(({ refused }) => refused))
+    if (slices.over()) await slices.pause()
+    let most = 0
+    for (const { refused } of totals.get(hour)?.values() ?? []) most = Math.max(most, refused)
     if (most >= HEAVY_POLICY) until = hour + QUIET_HOURS
     if (hour <= until && most > 0) for (const each of usualHours(hour, firstHour)) needed.add(each)
   }

@@ -7,8 +7,8 @@ import type { LogSnapshot } from '../report.js'
 import { countTraffic } from '../traffic.js'
 import type { IncidentAction } from './actions.js'
 import { type FoundIncident, type RefusedRow, subjectOf } from './incident.js'
-import { networkRange } from './read-attackers.js'
-import { type RangeUnit, readClients, readPolicy } from './refusal-sums.js'
+import { readIncidents } from './minutes.js'
+import { type RangeUnit, unitMs } from './refusal-sums.js'
 import type { HourSpan } from './usual.js'
 
 export interface IncidentEffect {
@@ -26,7 +26,7 @@ interface EffectCounts extends Pick<RefusedRow, 'refused' | 'denied'> {
 /** The longest time of which the allowed requests of clients are read. */
 const MOST_ALLOWED_MS = HOUR_MS
 
-/** The sums have no whole minute of it. */
+/** So short a time is read to the millisecond. */
 const BY_EVENTS_MS = 3 * MINUTE_MS
 /** For so long the sums of minutes reach as far back. */
 const BY_MINUTES = 90
@@ -44,17 +44,16 @@ export async function readEffect(
   const times = timesAround(action.at_ms, snapshot.nowMs)
   if (times === undefined) return undefined
   const { span, before, after } = times
-  const unitMs = span === 'ms' ? 1 : span * MINUTE_MS
   const count = async (range: HourSpan): Promise<EffectCounts> => {
-    const period = { startMs: range.from * unitMs, endMs: range.to * unitMs }
+    const period = { startMs: range.from * unitMs(span), endMs: range.to * unitMs(span) }
     const [rows, allowed] = await Promise.all([
-      readScope(snapshot, found, span, range),
+      readIncidents(snapshot, [found], span, range),
       readAllowed(snapshot, found, period),
     ])
-    return { ...sum(rows), allowed }
+    return { ...sum(rows(found)), allowed }
   }
   const [countsBefore, countsAfter] = await Promise.all([count(before), count(after)])
-  return { length_ms: (after.to - after.from) * unitMs, before: countsBefore, after: countsAfter }
+  return { length_ms: (after.to - after.from) * unitMs(span), before: countsBefore, after: countsAfter }
 }
 
 function sum(rows: readonly RefusedRow[]) {
@@ -98,17 +97,8 @@ function timesAround(atMs: number, nowMs: number): TimesAround | undefined {
 }
 
 function wholeTimes(atMs: number, nowMs: number, span: 1 | 60, most: number): TimesAround | undefined {
-  const unitMs = span * MINUTE_MS
-  const [end, start] = [Math.floor(atMs / unitMs), Math.ceil(atMs / unitMs)]
-  const length = Math.min(most, Math.floor(nowMs / unitMs) - start)
+  const [end, start] = [Math.floor(atMs / unitMs(span)), Math.ceil(atMs / unitMs(span))]
+  const length = Math.min(most, Math.floor(nowMs / unitMs(span)) - start)
   if (length <= 0) return undefined
   return { span, before: { from: end - length, to: end }, after: { from: start, to: start + length } }
-}
-
-function readScope(snapshot: LogSnapshot, { kind, scope, rows }: FoundIncident, span: RangeUnit, range: HourSpan) {
-  if (kind !== 'policy') {
-    const networks = kind === 'network' ? [networkRange(`ip:${scope}`)] : []
-    return readClients(snapshot, span, range, { clients: kind === 'client' ? [scope] : [], networks })
-  }
-  return readPolicy(snapshot, span, range, rows[0]?.policy ?? '', false)
 }

@@ -3,7 +3,7 @@ import { clientAddress, neighbourhood, networkClient } from '../../clients/clien
 import { rememberClients } from '../../ground/remember.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
 
-/** Whether refusals go on, whether somebody has acted or decided to ignore them since they began, or whether they have ended. */
+/** Whether refusals go on, whether they have fallen to half since somebody acted or are ignored, or whether they have ended. */
 export const INCIDENT_STATES = ['open', 'acted_on', 'over'] as const
 export type IncidentState = (typeof INCIDENT_STATES)[number]
 

@@ -3,6 +3,7 @@ import { compareBytes } from '../breakdown.js'
 import { clampedIsoTime, type LogSnapshot, type Report } from '../report.js'
 import { type ReportWindow, type TimeRange, toWindow, type WindowOptions, windowFor } from '../report-window.js'
 import { type IncidentHistory, readActions } from './actions.js'
+import { findFallen } from './fallen.js'
 import { findIncidents } from './find-incidents.js'
 import { type FoundIncident, INCIDENT_STATES, type Incident, type IncidentState, idOf } from './incident.js'
 import { type IncidentEffect, readEffect } from './incident-effect.js'
@@ -22,12 +23,12 @@ interface Timed {
 }
 
 /** An incident with its state, and what was done about it. */
-interface Listed extends Timed, IncidentHistory {
+interface Listed extends Timed, Partial<IncidentHistory> {
   readonly state: IncidentState
 }
 
 /** An incident, with what was done about it, and what came of that. */
-export interface IncidentStory extends Incident, IncidentHistory {
+export interface IncidentStory extends Incident, Omit<IncidentHistory, 'actedMs'> {
   /** Undefined in the first second, and of one that is ignored. */
   readonly effect: IncidentEffect | undefined
 }
@@ -73,10 +74,12 @@ async function listIncidents(snapshot: LogSnapshot, window: ReportWindow): Promi
     snapshot,
     timed.filter((each) => each.times.toMs === undefined),
   )
+  const fallen = await findFallen(snapshot, new Map(Array.from(actions, ([found, { actedMs }]) => [found, actedMs])))
   return timed
     .map((each) => {
       const history = actions.get(each.found)
-      return { ...each, ...history, state: stateOf(each, history?.action !== undefined) }
+      const isIgnored = history?.action?.what === 'ignored'
+      return { ...each, ...history, state: stateOf(each, isIgnored || fallen.has(each.found)) }
     })
     .toSorted(
       (one, other) =>

@@ -5,7 +5,7 @@ import { HOUR_SPAN, KEPT_MINUTES } from '../../log/rollups/counting.js'
 import type { LogSnapshot } from '../report.js'
 import { type FoundIncident, networkFor, type RefusedRow } from './incident.js'
 import { networkRange } from './read-attackers.js'
-import { readClients, readPolicy } from './refusal-sums.js'
+import { type RangeUnit, readClients, readPolicy, unitMs } from './refusal-sums.js'
 import type { HourSpan } from './usual.js'
 
 /** The times in milliseconds since the epoch. */
@@ -54,50 +54,71 @@ export async function readTimes(
   const isNew = ({ from }: FoundIncident) => from * HOUR_SPAN === hourStart
   // The present hour tells only the beginning: what has refusals in it goes on.
   const before = incidents.filter((each) => !isNew(each) && each.to * HOUR_SPAN > kept)
-  const rows = [
-    ...(await readMinutes(snapshot, before, { from: kept, to: hourStart })),
-    ...(await readMinutes(snapshot, incidents.filter(isNew), { from: Math.max(kept, hourStart), to: minute + 1 })),
-  ]
-  const byName = groupBy(rows, ({ client }) => client)
-  const byNetwork = groupBy(rows, ({ client }) => networkFor(client))
+  const ofOlder = await readIncidents(snapshot, before, 1, { from: kept, to: hourStart })
+  const ofNew = await readIncidents(snapshot, incidents.filter(isNew), 1, {
+    from: Math.max(kept, hourStart),
+    to: minute + 1,
+  })
   const times = new Map<FoundIncident, IncidentTimes>()
   for (const incident of incidents) {
-    const { kind, scope, to } = incident
-    const ofPolicy =
-      kind === 'policy' && to * HOUR_SPAN > kept
-        ? await policyMinutes(snapshot, incident, { from: kept, to: minute + 1 })
-        : []
-    const ofClients = kind === 'client' ? byName.get(scope) : byNetwork.get(`ip:${scope}`)
-    times.set(incident, timesOf(incident, sumMinutes(kind === 'policy' ? ofPolicy : (ofClients ?? [])), nowMs))
+    const { kind, from, to } = incident
+    const range = { from: Math.max(kept, from * HOUR_SPAN), to: Math.min(minute + 1, to * HOUR_SPAN) }
+    const ofPolicy = () => (range.from < range.to ? readOfPolicy(snapshot, incident, 1, range) : [])
+    const rows = kind === 'policy' ? await ofPolicy() : isNew(incident) ? ofNew(incident) : ofOlder(incident)
+    times.set(incident, timesOf(incident, sumMinutes(rows), nowMs))
   }
   return times
 }
 
-function readMinutes(snapshot: LogSnapshot, incidents: readonly FoundIncident[], range: HourSpan) {
-  return readClients(snapshot, 1, range, {
+/** Reads the refusals of incidents in a range, and returns those of each. */
+export async function readIncidents(
+  snapshot: LogSnapshot,
+  incidents: readonly FoundIncident[],
+  span: RangeUnit,
+  range: HourSpan,
+): Promise<(incident: FoundIncident) => readonly RefusedRow[]> {
+  const rows = await readClients(snapshot, span, range, {
     clients: incidents.flatMap(({ kind, scope }) => (kind === 'client' ? [scope] : [])),
     networks: incidents.flatMap(({ kind, scope }) => (kind === 'network' ? [networkRange(`ip:${scope}`)] : [])),
   })
+  const byName = groupBy(rows, ({ client }) => client)
+  const byNetwork = groupBy(rows, ({ client }) => networkFor(client))
+  const ofPolicies = new Map<FoundIncident, RefusedRow[]>()
+  for (const each of incidents) {
+    if (each.kind === 'policy') ofPolicies.set(each, await readOfPolicy(snapshot, each, span, range))
+  }
+  return (incident) => {
+    const { kind, scope } = incident
+    const found = {
+      client: () => byName.get(scope),
+      network: () => byNetwork.get(`ip:${scope}`),
+      policy: () => ofPolicies.get(incident),
+    }
+    return found[kind]() ?? []
+  }
 }
 
-/** Reads the minutes of a policy, and takes off those of the clients that are in other incidents. */
-async function policyMinutes(
+/** Reads the refusals of a policy, and takes off those of the clients that are in other incidents. */
+async function readOfPolicy(
   snapshot: LogSnapshot,
-  { rows, without, from, to }: FoundIncident,
-  kept: HourSpan,
+  { rows, without }: FoundIncident,
+  span: RangeUnit,
+  range: HourSpan,
 ): Promise<RefusedRow[]> {
   const policy = rows[0]?.policy ?? ''
-  const range = { from: Math.max(kept.from, from * HOUR_SPAN), to: Math.min(kept.to, to * HOUR_SPAN) }
-  const hourOf = (minute: number) => Math.floor(minute / HOUR_SPAN)
-  const others = without.filter(([hour]) => hour >= hourOf(range.from))
+  const hourOf = (at: number) => Math.floor((at * unitMs(span)) / HOUR_MS)
+  const others = without.filter(([hour]) => hour >= hourOf(range.from) && hour <= hourOf(range.to - 1))
   const isOther = new Set(others.map(([hour, client]) => `${hour} ${client}`))
   const clients = [...new Set(others.map(([, client]) => client))]
   const [all, ofOthers] = await Promise.all([
-    readPolicy(snapshot, 1, range, policy, false),
-    readClients(snapshot, 1, range, { clients, networks: [] }),
+    readPolicy(snapshot, span, range, policy, false),
+    readClients(snapshot, span, range, { clients, networks: [] }),
   ])
-  const taken = ofOthers.filter((row) => row.policy === policy && isOther.has(`${hourOf(row.at)} ${row.client}`))
-  return [...all, ...taken.map((row) => ({ ...row, refused: -row.refused }))]
+  // A range of milliseconds is short, and its rows have no hour.
+  const taken = ofOthers.filter(
+    (row) => row.policy === policy && (span === 'ms' || isOther.has(`${hourOf(row.at)} ${row.client}`)),
+  )
+  return [...all, ...taken.map((row) => ({ ...row, refused: -row.refused, denied: -row.denied }))]
 }
 
 function sumMinutes(rows: readonly RefusedRow[]): Minutes {

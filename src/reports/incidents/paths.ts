@@ -74,13 +74,13 @@ async function readLatest(
 ): Promise<ReadonlyMap<FoundIncident, readonly LatestRefusals[]>> {
   const others = await readOthers(snapshot, incidents)
   const parts = incidents.flatMap((found, index) => partsFor(snapshot, found, index, others))
-  const rows: LatestRefusals[] = []
+  let rows: LatestRefusals[] = []
   for (let start = 0; start < parts.length; start += MAX_PARTS) {
     const parameters = new Parameters()
     const some = parts.slice(start, start + MAX_PARTS).map((part) => `SELECT * FROM (${part(parameters)}) AS latest`)
     const sql = `SELECT incident, path, rules, SUM(weight) AS total FROM (${some.join(' UNION ALL ')}) AS rows
       GROUP BY incident, path, rules`
-    rows.push(...(await snapshot.query<LatestRefusals>(sql, parameters.values)))
+    rows = rows.concat(await snapshot.query<LatestRefusals>(sql, parameters.values))
   }
   const byIncident = groupBy(rows, ({ incident }) => incident)
   return new Map(incidents.map((found, index) => [found, byIncident.get(index) ?? []]))

@@ -1,6 +1,7 @@
 import { parseClientSearch } from '../client-search.js'
+import type { HeavyHour } from '../closed-hour-cache.js'
 import type { LogSnapshot } from '../report.js'
-import { countClients, groupHeavy, type HeavyHour } from './find-attackers.js'
+import { countClients, groupHeavy } from './find-attackers.js'
 import type { RefusedRow } from './incident.js'
 import { type ClientRange, readClients } from './refusal-sums.js'
 import type { HourSpan } from './usual.js'

@@ -2,14 +2,11 @@
 import { groupBy } from '../../ground/group-by.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
 import { HOUR_SPAN } from '../../log/rollups/counting.js'
+import type { HeavyHour, PolicyTotal, VersionedMemo } from '../closed-hour-cache.js'
 import { isClosed } from '../period.js'
 import type { LogSnapshot } from '../report.js'
-import type { HeavyHour } from './find-attackers.js'
-import type { PolicyTotal } from './find-policies.js'
-
 import { readHours } from './refusal-sums.js'
 import { HEAVY_CLIENT, isHeavy, median, usualHours } from './usual.js'
-import type { VersionedMemo } from './versioned-memo.js'
 
 /** The most clients of an hour that are incidents: those with the most refusals. The others count for policies. */
 const MAX_HEAVY = 500

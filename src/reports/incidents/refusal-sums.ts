@@ -5,7 +5,7 @@ import { CLIENT, countedRequests, IS_DENIED, IS_REFUSED, POLICY } from '../../lo
 import { CLIENTS, HOUR_SPAN } from '../../log/rollups/counting.js'
 import { inRange, oneByOne, Parameters } from '../filter.js'
 import { loggedEvents, readSplit, type SplitQueries, TURNED_AWAY_EVENTS } from '../logged-events.js'
-import { type Period, splitPeriod, unsplit } from '../period.js'
+import { type Period, splitPeriod } from '../period.js'
 import type { LogSnapshot } from '../report.js'
 import { networkFor, type RefusedRow } from './incident.js'
 import type { HourSpan } from './usual.js'
@@ -36,15 +36,18 @@ const MAX_HOURS = 200
 /** The most conditions of a statement: each is a part of it, and SQLite takes 500. */
 const MAX_CONDITIONS = 50
 
-/** The unit of a range: minutes, hours, or milliseconds, whose events are read. */
+/** The unit of a range: minutes, hours, or milliseconds. The rows of milliseconds have no moment of their own. */
 export type RangeUnit = 1 | 60 | 'ms'
 
-/** Splits whole hours or minutes: no event is read for their ends. */
-function splitWhole({ sums }: LogSnapshot, span: RangeUnit, { from, to }: HourSpan) {
-  if (span === 'ms') return unsplit({ startMs: from, endMs: to })
-  const period: Period = { startMs: from * span * MINUTE_MS, endMs: to * span * MINUTE_MS }
-  const minutesFrom = span === 1 ? sums.minutesFrom : Number.POSITIVE_INFINITY
-  return splitPeriod(period, { dirty: sums.dirty, minutesFrom, longest: HOUR_SPAN })
+export function unitMs(span: RangeUnit): number {
+  return span === 'ms' ? 1 : span * MINUTE_MS
+}
+
+/** Splits a range. Only one of milliseconds has ends whose events are read: those of a minute, where the sums have its minutes. */
+function splitRange({ sums }: LogSnapshot, span: RangeUnit, { from, to }: HourSpan) {
+  const period: Period = { startMs: from * unitMs(span), endMs: to * unitMs(span) }
+  const minutesFrom = span === HOUR_SPAN ? Number.POSITIVE_INFINITY : sums.minutesFrom
+  return splitPeriod(period, { dirty: sums.dirty, minutesFrom, longest: HOUR_SPAN, takesAway: false })
 }
 
 /** Runs a query of all rows of some hours that pass a condition: each has its hour as `at`. */
@@ -53,12 +56,12 @@ export async function readHours<Row>(
   hours: readonly number[],
   query: HourQuery,
 ): Promise<Row[]> {
-  const found: Row[] = []
+  let found: Row[] = []
   for (let start = 0; start < hours.length; start += MAX_HOURS) {
     const parameters = new Parameters()
     const rows = hourRows(snapshot, hours.slice(start, start + MAX_HOURS), query, parameters)
     const sql = `SELECT ${query.select} FROM (${rows.join(' UNION ALL ')}) AS rows ${query.end}`
-    if (rows.length > 0) found.push(...(await snapshot.query<Row>(sql, parameters.values)))
+    if (rows.length > 0) found = found.concat(await snapshot.query<Row>(sql, parameters.values))
   }
   return found
 }
@@ -71,7 +74,7 @@ function hourRows(
   parameters: Parameters,
 ): string[] {
   const { dialect } = snapshot
-  const splits = hours.map((hour) => ({ hour, split: splitWhole(snapshot, HOUR_SPAN, { from: hour, to: hour + 1 }) }))
+  const splits = hours.map((hour) => ({ hour, split: splitRange(snapshot, HOUR_SPAN, { from: hour, to: hour + 1 }) }))
   const summed = splits.flatMap(({ hour, split }) => (split.buckets.length > 0 ? [hour] : []))
   const buckets = () =>
     `SELECT bucket AS at, client, policy, over_limit AS refused, denied FROM ${dialect.table(CLIENTS.table)}
@@ -142,7 +145,7 @@ async function readRefusals(
            WHERE ${where} AND (${conditions.map((condition) => condition(EVENT_COLUMNS, parameters)).join(' OR ')})`,
       ),
   }
-  return readSplit<RefusedRow>(snapshot, splitWhole(snapshot, span, range), queries)
+  return readSplit<RefusedRow>(snapshot, splitRange(snapshot, span, range), queries)
 }
 
 /** Reads the refusals of clients and of networks, whose clients it reads all. */
@@ -167,10 +170,10 @@ export async function readClients(
           `(${dialect.bytewise(client)} >= ${parameters.add(from)} AND ${dialect.bytewise(client)} < ${parameters.add(to)})`,
     ),
   ]
-  const found: RefusedRow[] = []
+  let found: RefusedRow[] = []
   for (let start = 0; start < conditions.length; start += MAX_CONDITIONS) {
     const some = conditions.slice(start, start + MAX_CONDITIONS)
-    found.push(...(await readRefusals(snapshot, span, range, some, { isFew: names.length <= MAX_LOOKUPS })))
+    found = found.concat(await readRefusals(snapshot, span, range, some, { isFew: names.length <= MAX_LOOKUPS }))
   }
   const wanted = new Set([...clients, ...networks.map(({ network }) => network)])
   return sumRows(found.filter(({ client }) => wanted.has(client) || wanted.has(networkFor(client) ?? '')))

@@ -12,8 +12,7 @@ export const UNCOVERED = {
   cookie_not_logged: 'not counted by this cookie, and the log keeps no other cookies',
   route_not_logged: 'not counted by route, and the log has no route then',
   key_cut: 'with a key that was too long for the log',
-  condition_not_logged:
-    'under a condition that reads what the log does not have: headers, query, host, route or the user',
+  condition_not_logged: 'under a condition that reads what is not known of them',
   path_cut: 'with a path that was too long for the log',
   too_long: 'with a path on which rules take too much work: servers refuse such requests with 414',
   deny_list: 'turned away by the deny list, by an override that no longer exists, or for a long path',
@@ -27,13 +26,29 @@ export const UNCOVERED = {
 
 export type UncoveredReason = keyof typeof UNCOVERED
 
+/** A fact that a rule reads, and a preview does not know. */
+export interface UnknownFact {
+  /** The name of the rule: the candidate, or one that comes before it. */
+  readonly rule: string
+  /** The fact as conditions and keys spell it, such as `request.headers['user-agent']` or `user.org`. */
+  readonly field: string
+  /** Who lacks it: the log, or this process, which does not know the list or the file. */
+  readonly lacks: 'log' | 'process'
+}
+
 /** The client of a recorded request, or why it is not known. */
-export type Recovered = Recognised | { readonly reason: UncoveredReason }
+export type Recovered = Recognised | Unrecognised
 
 interface Recognised {
   readonly client: string
   /** Whether the client is taken for an anonymous one, since the log names no user. */
   readonly assumed?: true
+}
+
+interface Unrecognised {
+  readonly reason: UncoveredReason
+  /** What the rule reads and the log does not have; undefined where nothing is missing. */
+  readonly field?: string
 }
 
 /** Further findings of reading clients from a log. */
@@ -44,9 +59,17 @@ interface LogFindings {
 
 const ADDRESS: KeyPart = { kind: 'ip' }
 const USER: KeyPart = { kind: 'user' }
+const REASONS: Readonly<Record<KeyPart['kind'], UncoveredReason>> = {
+  ip: 'address_not_logged',
+  user: 'user_not_logged',
+  userField: 'user_field_not_logged',
+  route: 'route_not_logged',
+  header: 'header_not_logged',
+  cookie: 'cookie_not_logged',
+}
 
 /** The value of a kind in the log; null where the request had none; or the reason why the log lacks it. */
-type LoggedPart = { readonly value: string | null; readonly assumed?: true } | { readonly reason: UncoveredReason }
+type LoggedPart = { readonly value: string | null; readonly assumed?: true } | Unrecognised
 
 /**
  * Creates a function that returns the client that a candidate would have counted a request for, each value with its
@@ -67,19 +90,18 @@ export function createClientReader(
     if (part.kind === 'ip') return readAddress(event)
     if (part.kind === 'user') return readUser(event)
     const value = loggedPart(event, part)
-    if (value === undefined)
-      return { reason: part.kind === 'userField' ? 'user_field_not_logged' : `${part.kind}_not_logged` }
-    return isCut(event) ? { reason: 'key_cut' } : { value }
+    if (value === undefined) return { reason: REASONS[part.kind], field: partName(part) }
+    return isCut(event) ? { reason: 'key_cut', field: partName(part) } : { value }
   }
 
   function readUser(event: LoggedRequest): LoggedPart {
     const user = loggedUser(event)
     if (user === null) {
       if (loggedPart(event, USER) === null) return { value: null }
-      return noIdIsAnonymous ? { value: null, assumed: true } : { reason: 'user_not_logged' }
+      return noIdIsAnonymous ? { value: null, assumed: true } : { reason: 'user_not_logged', field: USER.kind }
     }
     if (event.userId === null && !/^\d+$/.test(user)) findings.hasTextualUsers = true
-    return event.userId === null && isCut(event) ? { reason: 'key_cut' } : { value: user }
+    return event.userId === null && isCut(event) ? { reason: 'key_cut', field: USER.kind } : { value: user }
   }
 
   return function clientFor(event) {
@@ -96,7 +118,7 @@ export function createClientReader(
     if (!isWhole && !hasAddress) {
       const address = readAddress(event)
       // A request without a user and an address may be of any client.
-      if ('reason' in address) return assumed ? { reason: 'user_not_logged' } : address
+      if ('reason' in address) return assumed ? { reason: 'user_not_logged', field: USER.kind } : address
       found.push({ name: ADDRESS.kind, value: address.value })
     }
     const client = found.map(formatPart).join('|')
@@ -106,7 +128,8 @@ export function createClientReader(
 
 function readAddress(event: LoggedRequest): LoggedPart {
   const value = loggedAddress(event)
-  return value === null ? { reason: isCut(event) ? 'key_cut' : 'address_not_logged' } : { value }
+  if (value !== null) return { value }
+  return { reason: isCut(event) ? 'key_cut' : 'address_not_logged', field: ADDRESS.kind }
 }
 
 /** Returns the user's id; null where the log names none. */

@@ -8,7 +8,7 @@ import type { PathOptions } from '../../rules/patterns/path-patterns.js'
 import type { RequestWork } from '../../rules/patterns/work.js'
 import type { Rule } from '../../rules/rule.js'
 import { RuleSet } from '../../rules/rule-set.js'
-import { loggedAddress } from './clients.js'
+import { loggedAddress, type UnknownFact } from './clients.js'
 import type { LoggedRequest } from './events.js'
 import type { DecidesVerdict, ReplayDependencies } from './replay.js'
 
@@ -40,10 +40,10 @@ export async function createDecides(
     if (candidate === undefined) return false
     const first = before.match(path, method, nowMs, request)
     if (first === null || candidate === null) return 'too_long'
-    if (first !== undefined && first.condition === undefined) return false
     if (first === undefined && rule.condition === undefined) return true
     const facts = new LoggedFacts(event, path, method, request, sources)
     const holds = conditionHolds(rule, facts)
+    if (first !== undefined && first.condition === undefined) return holds === true && { takenBy: first.name }
     const rivals = first === undefined || holds === false ? [] : before.candidates(path, method, nowMs, request)
     return rivals === null ? 'too_long' : yield* withRivals(holds, rivals, facts)
   }
@@ -55,21 +55,21 @@ function* withRivals(holds: DecidesVerdict, rivals: readonly Rule[], facts: Logg
   for (const rival of rivals) {
     yield
     const takes = conditionHolds(rival, facts)
-    if (takes === true) return false
-    if (takes === 'too_long' || (takes === 'unclear' && decides === true)) decides = takes
+    if (takes === true) return decides === true && { takenBy: rival.name }
+    if (takes === 'too_long' || (takes !== false && decides === true)) decides = takes
   }
   return decides
 }
 
-function conditionHolds({ condition }: Rule, facts: LoggedFacts): DecidesVerdict {
+function conditionHolds({ name, condition }: Rule, facts: LoggedFacts): DecidesVerdict {
   if (condition === undefined) return true
-  facts.isUnclear = false
+  facts.forgetUnknown()
   try {
     return condition.holds(facts)
   } catch (error) {
     if (error instanceof TooMuchWork) return 'too_long'
     // An unknown fact may have decided it. Any other failure does not match, as on a server.
-    return facts.isUnclear ? 'unclear' : false
+    return facts.unknownTo(name) ?? false
   }
 }
 
@@ -82,8 +82,8 @@ function precedes(a: Rule, b: Rule): boolean {
  * The facts of a recorded request that conditions see. A fact that the log does not have is unknown, and never guessed.
  */
 class LoggedFacts extends ConditionFacts {
-  /** Whether a condition read an unknown fact. */
-  isUnclear = false
+  /** The first unknown fact that a condition read. */
+  #lacked: Omit<UnknownFact, 'rule'> | undefined
 
   constructor(
     readonly event: LoggedRequest,
@@ -95,55 +95,76 @@ class LoggedFacts extends ConditionFacts {
     super(request)
   }
 
-  get geo(): Geo {
-    return this.sources?.geo ?? this.#unknown()
+  /** The files are those of now. A command knows none. */
+  get geo(): Pick<Geo, 'country' | 'operator'> {
+    return (
+      this.sources?.geo ?? {
+        country: () => this.#unknown('client.country', 'process'),
+        operator: () => this.#unknown('client.asn', 'process'),
+      }
+    )
   }
 
   /** The log may have a network or a pseudonym, which is no address. */
   get ip(): string {
     const address = loggedAddress(this.event)
-    if (address === null || isIP(address) === 0) return this.#unknown()
+    if (address === null || isIP(address) === 0) return this.#unknown('client.ip')
     return address
   }
 
   get route(): never {
-    return this.#unknown()
+    return this.#unknown('request.route')
   }
 
   get host(): never {
-    return this.#unknown()
+    return this.#unknown('request.host')
   }
 
   get user(): never {
-    return this.#unknown()
+    return this.#unknown('user')
+  }
+
+  override userWith(field: string): never {
+    return this.#unknown(`user.${field}`)
   }
 
   /** The lists are those of now. A command knows none. */
   isListed(list: string, address: string): boolean {
-    return this.sources === undefined ? this.#unknown() : this.sources.lists.includes(list, address)
+    if (this.sources === undefined) return this.#unknown(`inList(client.ip, '${list}')`, 'process')
+    return this.sources.lists.includes(list, address)
   }
 
-  header(): never {
-    return this.#unknown()
+  header(name: string): never {
+    return this.#unknown(`request.headers['${name}']`)
   }
 
-  parameter(): never {
-    return this.#unknown()
+  parameter(name: string): never {
+    return this.#unknown(`request.query['${name}']`)
   }
 
   headerNames(): never {
-    return this.#unknown()
+    return this.#unknown('request.headers')
   }
 
   parameterNames(): never {
-    return this.#unknown()
+    return this.#unknown('request.query')
   }
+
+  forgetUnknown(): void {
+    this.#lacked = undefined
+  }
+
+  /** Returns the unknown fact that the condition of a rule read; undefined where there was none. */
+  unknownTo(rule: string): UnknownFact | undefined {
+    return this.#lacked === undefined ? undefined : { rule, ...this.#lacked }
+  }
+
   override lacks(): boolean {
     return false
   }
 
-  #unknown(): never {
-    this.isUnclear = true
+  #unknown(field: string, lacks: UnknownFact['lacks'] = 'log'): never {
+    this.#lacked ??= { field, lacks }
     throw UNKNOWN
   }
 }

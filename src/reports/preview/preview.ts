@@ -164,9 +164,9 @@ async function replayLog({ database, requestPath, newCounter }: PreviewDependenc
 
 /** Returns what tells no client where the log does not have what a request used; undefined where it has. */
 function unknownUse({ counts, policy, unit }: Rule): (() => Recovered) | undefined {
-  if (counts !== null) return () => ({ reason: 'status_not_logged' })
-  if (!isRate(policy)) return () => ({ reason: 'progress_not_logged' })
-  return unit === REQUESTS ? undefined : () => ({ reason: 'amount_not_logged' })
+  if (counts !== null) return () => ({ reason: 'status_not_logged', field: 'response.status' })
+  if (!isRate(policy)) return () => ({ reason: 'progress_not_logged', field: 'requests in progress' })
+  return unit === REQUESTS ? undefined : () => ({ reason: 'amount_not_logged', field: `charges in ${unit}` })
 }
 
 /**

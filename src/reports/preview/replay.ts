@@ -5,7 +5,7 @@ import type { Steps } from '../../ground/time/cooperative-yield.js'
 import type { Decision, Policy } from '../../limiter/algorithm.js'
 import { refusalPolicy } from '../../rules/ban.js'
 import type { Rule } from '../../rules/rule.js'
-import type { Recovered, UncoveredReason } from './clients.js'
+import type { Recovered, UncoveredReason, UnknownFact } from './clients.js'
 import type { LoggedRequest } from './events.js'
 import type { OverrideVerdict } from './overrides.js'
 
@@ -14,7 +14,8 @@ export interface ReplayCounter {
   check(policy: Policy, cost: number, nowMs: number): Decision
 }
 
-export type DecidesVerdict = boolean | 'unclear' | 'too_long'
+/** `takenBy` is a rule of a higher priority that decides instead. */
+export type DecidesVerdict = boolean | 'too_long' | UnknownFact | { readonly takenBy: string }
 
 export interface ReplayDependencies {
   readonly rule: Rule
@@ -22,7 +23,7 @@ export interface ReplayDependencies {
   /** Returns the path that rules see for a received one. */
   readonly requestPath: (received: string) => string
   /**
-   * Returns whether the rule would have decided a request; `unclear` where the log does not have what that takes, and
+   * Returns whether the rule would have decided a request; what is not known of it where that takes it, and
    * `too_long` where servers would refuse the request, since it takes too much work.
    */
   readonly decides: (event: LoggedRequest, path: string, method: string) => Steps<DecidesVerdict>
@@ -51,6 +52,8 @@ interface Client extends Tally {
 
 /** The most clients kept, which take some 60 MB. Requests of further clients are not covered. */
 const MAX_CLIENTS = 250_000
+/** The most unknown facts that are named: a condition may read a header of each request's own. */
+const MAX_UNKNOWN = 100
 /** The length to which the log cuts a method; the methods below are the only ones that it may have cut. */
 const MAX_METHOD_LENGTH = 10
 const LONG_METHODS = METHODS.filter((method) => method.length > MAX_METHOD_LENGTH)
@@ -69,9 +72,13 @@ export class Replay {
   /** Requests that the rule would decide if no override did. */
   overridden = 0
   assumedFree = 0
+  /** Requests that match, by the rule of a higher priority that decides them. */
+  readonly taken = new Map<string, number>()
   /** Clients that would have been banned. */
   banned = 0
   readonly uncovered = new Map<UncoveredReason, number>()
+  /** What rules read of these requests that is not known. */
+  readonly unknown = new Map<string, UnknownFact & { requests: number }>()
   /** Tallies from the hour in which the window begins to the one in which it ends. */
   readonly hours: readonly Tally[]
   readonly clients = new Map<string, Client>()
@@ -90,19 +97,26 @@ export class Replay {
     const isCounted = event.timestampMs >= this.#dependencies.sinceMs
     if (isCounted) this.#see(event)
     if (event.isSum || event.path.length >= MAX_PATH_LENGTH) {
-      if (isCounted) this.#miss(event.isSum ? 'only_sums' : 'path_cut', requestsOf(event))
+      if (isCounted) this.#miss(event.isSum ? 'only_sums' : 'path_cut', 'request.path', requestsOf(event))
       return
     }
     const path = this.#dependencies.requestPath(event.path)
     const decides = yield* this.#dependencies.decides(event, path, wholeMethod(event.method))
     if (decides === false) return
+    if (typeof decides === 'object' && 'takenBy' in decides) {
+      if (isCounted) this.taken.set(decides.takenBy, (this.taken.get(decides.takenBy) ?? 0) + 1)
+      return
+    }
     const override = yield* this.#dependencies.override(event, path)
     if (override === 'decides') {
       if (isCounted && decides === true) this.overridden++
       return
     }
     if (decides !== true) {
-      if (isCounted) this.#miss(decides === 'unclear' ? 'condition_not_logged' : 'too_long')
+      if (isCounted) {
+        if (decides === 'too_long') this.#miss(decides)
+        else this.#miss('condition_not_logged', decides)
+      }
       return
     }
     const hour = isCounted ? this.hours[Math.floor(event.timestampMs / HOUR_MS) - this.#firstHour] : undefined
@@ -112,7 +126,7 @@ export class Replay {
     const client = 'client' in recovered ? this.#client(recovered.client) : undefined
     if (client !== undefined) this.#check(client, event, hour)
     if (hour === undefined) return
-    if ('reason' in recovered) this.#miss(recovered.reason)
+    if ('reason' in recovered) this.#miss(recovered.reason, recovered.field)
     else if (client === undefined) this.#miss('too_many_clients')
     else {
       if (recovered.assumed) this.assumedAnonymous++
@@ -136,8 +150,16 @@ export class Replay {
     hour.refusedThen++
   }
 
-  #miss(reason: UncoveredReason, requests = 1): void {
+  /** @param missing what is not known, or the field of the rule that the log lacks; undefined where nothing is missing */
+  #miss(reason: UncoveredReason, missing?: UnknownFact | string, requests = 1): void {
     this.uncovered.set(reason, (this.uncovered.get(reason) ?? 0) + requests)
+    if (missing === undefined) return
+    const { rule } = this.#dependencies
+    const fact = typeof missing === 'string' ? { rule: rule.name, field: missing, lacks: 'log' as const } : missing
+    const name = `${fact.rule}\n${fact.field}`
+    const found = this.unknown.get(name)
+    if (found !== undefined) found.requests += requests
+    else if (this.unknown.size < MAX_UNKNOWN) this.unknown.set(name, { ...fact, requests })
   }
 
   #client(name: string): Client | undefined {
@@ -200,8 +222,8 @@ function requestsOf({ isSum, weight }: LoggedRequest): number {
   return isSum ? weight : 1
 }
 
-const DENIED = { reason: 'deny_list' } as const
-const UNCLEAR = { reason: 'override_unclear' } as const
+const DENIED: Recovered = { reason: 'deny_list' }
+const UNCLEAR: Recovered = { reason: 'override_unclear', field: 'client.ip' }
 
 function wholeMethod(method: string): string {
   if (method.length < MAX_METHOD_LENGTH) return method

@@ -1,7 +1,7 @@
 import { countOf, formatCount, formatRate } from '../../ground/number-text.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
 import type { Rule } from '../../rules/rule.js'
-import { shownKey, UNCOVERED, type UncoveredReason } from './clients.js'
+import { shownKey, UNCOVERED, type UncoveredReason, type UnknownFact } from './clients.js'
 import type { Replay, Tally } from './replay.js'
 
 /** The report on what a rule would have done to the recorded requests. */
@@ -46,6 +46,8 @@ export interface RulePreview {
     /** The number of requests per reason; a reason that never occurred is absent. */
     readonly reasons: Readonly<Partial<Record<UncoveredReason, number>>>
   }
+  /** What rules read of uncovered requests that is not known: the most frequent first, at most 100. */
+  readonly unknown: readonly PreviewUnknown[]
   /** Every hour of the window, by the clock in UTC. The first and the last hour are only partly in it. */
   readonly by_hour: readonly PreviewHour[]
   /** The most affected keys, spelled as in the rule's events: by `over_limit`, then `matched`; at most 20. */
@@ -56,6 +58,12 @@ export interface RulePreview {
   readonly gaps: readonly string[]
   /** Further limitations of the numbers. */
   readonly notes: readonly string[]
+}
+
+/** A fact that a rule reads, and that is not known of some requests. */
+export interface PreviewUnknown extends UnknownFact {
+  /** The number of these requests. */
+  readonly requests: number
 }
 
 export interface PreviewCounts {
@@ -91,17 +99,29 @@ interface PreviewFindings {
 }
 
 const MAX_KEYS = 20
+/** The number of rules of a higher priority that the notes name. */
+const NAMED_RULES = 3
+/** The number of unknown facts that the sentence names. */
+const NAMED_FACTS = 3
+/** Of these nobody knows whether the rule is for them. */
+const UNMATCHED: readonly UncoveredReason[] = ['path_cut', 'only_sums', 'condition_not_logged']
+/** These the rule would not have decided in any case. */
+const DECIDED: readonly UncoveredReason[] = ['deny_list', 'too_long']
 
 export function describePreview(findings: PreviewFindings): RulePreview {
   const { rule, hours, sinceMs, untilMs, replayed } = findings
   const uncovered = describeUncovered(replayed)
+  const unknown = [...replayed.unknown.values()].sort((a, b) => b.requests - a.requests)
   const gaps = [...logGaps(findings), ...findings.gaps]
   const total = counts(replayed.total, rule)
   const over_limit_clients = countOverLimit(replayed)
   const firstHourMs = Math.floor(sinceMs / HOUR_MS) * HOUR_MS
   return {
     rule: rule.name,
-    sentence: previewSentence({ events: replayed.events, ...total, over_limit_clients }, rule.group !== ''),
+    sentence: previewSentence(
+      { events: replayed.events, ...total, over_limit_clients, ...unsaidOf(replayed), unknown },
+      rule.group !== '',
+    ),
     hours,
     since: isoTime(sinceMs),
     until: isoTime(untilMs),
@@ -113,6 +133,7 @@ export function describePreview(findings: PreviewFindings): RulePreview {
     newly_refused: replayed.newlyRefused,
     newly_allowed: replayed.newlyAllowed,
     uncovered,
+    unknown,
     by_hour: replayed.hours.map((tally, index) => ({
       hour: isoTime(firstHourMs + index * HOUR_MS),
       ...counts(tally, rule),
@@ -137,11 +158,22 @@ function countOverLimit({ clients }: Replay): number {
 function describeUncovered({ uncovered, total }: Replay): RulePreview['uncovered'] {
   let count = 0
   for (const times of uncovered.values()) count += times
-  // Nobody knows whether the rule is for these.
-  const unknown = ['path_cut', 'only_sums', 'condition_not_logged'] as const
-  const unmatched = unknown.reduce((sum, reason) => sum + (uncovered.get(reason) ?? 0), 0)
+  const unmatched = sumOf(uncovered, UNMATCHED)
   const candidates = total.matched + unmatched
   return { count, share: candidates === 0 ? 0 : count / candidates, reasons: Object.fromEntries(uncovered) }
+}
+
+function sumOf(uncovered: Replay['uncovered'], reasons: readonly UncoveredReason[]): number {
+  return reasons.reduce((sum, reason) => sum + (uncovered.get(reason) ?? 0), 0)
+}
+
+/** Returns how many requests nothing can be said about, since something is not known of them. */
+function unsaidOf({ uncovered }: Replay): Pick<PreviewTotals, 'unsaid' | 'unsaid_matched'> {
+  const unsaid = sumOf(
+    uncovered,
+    [...uncovered.keys()].filter((reason) => !DECIDED.includes(reason)),
+  )
+  return { unsaid, unsaid_matched: unsaid - sumOf(uncovered, UNMATCHED) }
 }
 
 function topKeys({ clients }: Replay, rule: Rule): PreviewKey[] {
@@ -196,6 +228,11 @@ function describeNotes({ rule, replayed }: PreviewFindings): string[] {
       `${countOf(replayed.assumedAnonymous, 'request')} without a user in the log ${replayed.assumedAnonymous === 1 ? 'is' : 'are'} counted by address: only users whose id is an integer are in it.`,
     )
   }
+  for (const [name, times] of [...replayed.taken].sort(([, one], [, other]) => other - one).slice(0, NAMED_RULES)) {
+    notes.push(
+      `${countOf(times, 'request')} that ${times === 1 ? 'matches is' : 'match are'} decided by rule ${JSON.stringify(name)}, which comes first, and left out.`,
+    )
+  }
   if (replayed.overridden > 0) {
     notes.push(
       `${countOf(replayed.overridden, 'request')} ${replayed.overridden === 1 ? 'is' : 'are'} decided by overrides that are in force now, and left out. To try a rule on the requests of a client, preview it before the client is blocked, or end the block first.`,
@@ -227,19 +264,55 @@ interface PreviewTotals {
   readonly over_limit: number
   readonly would_refuse: number
   readonly over_limit_clients: number
+  /** The requests that nothing can be said about. */
+  readonly unsaid: number
+  /** Those of them that matched. */
+  readonly unsaid_matched: number
+  /** The reasons, the most frequent first. */
+  readonly unknown: readonly PreviewUnknown[]
 }
 
 /**
- * Returns what a rule would have done, in the sentence that the panel, the command and the API have in common.
+ * Returns what a rule would have done, in the sentences that the panel, the command and the API have in common. What they
+ * cannot say comes first.
  *
  * @param isFurther whether the rule limits requests beside whatever else does
  */
 export function previewSentence(totals: PreviewTotals, isFurther: boolean): string {
-  const { events, matched, over_limit, would_refuse, over_limit_clients: clients } = totals
+  const { events, matched, unsaid, unsaid_matched } = totals
   if (events === 0) return 'The log has no requests in this time.'
-  const requests = events === 1 ? '1 request' : `${formatCount(events)} requests`
-  if (matched === 0) return events === 1 ? 'The only request did not match.' : `None of ${requests} matched.`
-  const found = `${formatCount(matched)} of ${requests} matched`
+  if (unsaid === 0) return saidSentence(totals, events, matched, isFurther)
+  const unsaidSentence = describeUnsaid(totals)
+  if (unsaid >= events) return unsaidSentence
+  return `${unsaidSentence} ${saidSentence(totals, events - unsaid, matched - unsaid_matched, isFurther)}`
+}
+
+function describeUnsaid({ events, unsaid, unknown }: PreviewTotals): string {
+  const all = events === 1 ? 'the only request' : `any of ${formatCount(events)} requests`
+  const about = unsaid >= events ? all : `${formatCount(unsaid)} of ${formatCount(events)} requests`
+  const named = unknown.slice(0, NAMED_FACTS)
+  const reasons = named.map(({ rule, field, lacks, requests }) => {
+    const times = requests === unsaid ? '' : ` (${formatCount(requests)})`
+    const lacking = lacks === 'log' ? 'the log does not have' : 'this process does not know'
+    return `rule ${JSON.stringify(rule)} reads ${field}, which ${lacking}${times}`
+  })
+  return `Nothing can be said about ${about}${reasons.length === 0 ? '' : `: ${reasons.join('; ')}`}.`
+}
+
+/** Describes the requests that something can be said about. */
+function saidSentence(
+  { over_limit, would_refuse, over_limit_clients: clients, unsaid }: PreviewTotals,
+  events: number,
+  matched: number,
+  isFurther: boolean,
+): string {
+  const which = unsaid > 0 ? 'other ' : ''
+  const requests = events === 1 ? `1 ${which}request` : `${formatCount(events)} ${which}requests`
+  if (matched === 0) {
+    if (events === 1) return `The ${unsaid > 0 ? 'other' : 'only'} request did not match.`
+    return `None of ${unsaid > 0 ? 'the ' : ''}${requests} matched.`
+  }
+  const found = `${formatCount(matched)} of ${unsaid > 0 ? 'the ' : ''}${requests} matched`
   const inAddition = isFurther ? ' in addition' : ''
   if (over_limit === 0) return `${found}; none of these would have been refused${inAddition}.`
   const from = clients === 1 ? '1 client' : `${formatCount(clients)} clients`

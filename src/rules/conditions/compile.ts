@@ -212,7 +212,7 @@ function prepareMember(node: Member, scope: Scope): Evaluate {
   if (object.op === 'id' && object.args === 'user' && name !== undefined) {
     found.readsUser = true
     if (decides !== false) found.fields.add(name)
-    return () => takeWorkOn(present(readUserField(currentFacts().user, name)), weights, inMacro)
+    return () => takeWorkOn(present(readUserField(currentFacts().userWith(name), name)), weights, inMacro)
   }
   const unweighted: Scope = { ...scope, weights: WEIGHTLESS }
   prepare(object, unweighted)
@@ -294,7 +294,7 @@ function prepareHas(node: Call, scope: Scope): Evaluate {
   if (texts?.kind === 'map') texts.validateName(field, name)
   if (object.op === 'id' && object.args === 'user') {
     scope.found.readsUser = true
-    return () => readUserField(currentFacts().user, name) !== undefined
+    return () => readUserField(currentFacts().userWith(name), name) !== undefined
   }
   prepare(object, { ...scope, weights: WEIGHTLESS })
   const failure = failureAt(node, 'has no fields of this kind')

@@ -46,6 +46,11 @@ export abstract class ConditionFacts {
   /** Returns the names of all query parameters. */
   abstract parameterNames(): readonly string[]
 
+  /** Returns the object of which a field is read; null without one. */
+  userWith(_field: string): object | null {
+    return this.user
+  }
+
   /** Returns whether the user certainly has no such field. No getter is called. */
   lacks(field: string): boolean {
     const { user } = this

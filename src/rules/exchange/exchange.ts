@@ -3,6 +3,7 @@ import { type Dialect, runStatement, runWork, type SqlWork } from '../../databas
 import { readRevision, revisionSql } from '../../database/revision.js'
 import { InvalidSettingError, RuleDocumentError } from '../../ground/errors.js'
 import type { Clock } from '../../ground/time/clock.js'
+import { doesNotExist } from '../../ground/unknown-option.js'
 import type { Description, Entry, FieldTable } from '../description.js'
 import { findExtraGroup } from '../group.js'
 import { fromSource } from '../history/actor.js'
@@ -94,7 +95,7 @@ export async function importRules(
   const { dryRun = false, keep = false, ...unknown } = options
   // A mistyped "dryRun" must not delete rules.
   for (const name of Object.keys(unknown)) {
-    throw new InvalidSettingError(`Setting "import.${name}" does not exist: give one of dryRun, keep`)
+    throw new InvalidSettingError(`Setting "import.${name}" ${doesNotExist(name, ['dryRun', 'keep'])}`)
   }
   const prepared = await prepareImport(database, clock, document, keep)
   if (!dryRun) return applyTo(database, prepared)

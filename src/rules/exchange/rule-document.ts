@@ -1,6 +1,7 @@
 /** The file of `ratelimit rules export`, and its JSON Schema. */
 
-import { type Description, defaultsFor, type Field, type Kind } from '../description.js'
+import type { Field, Kind } from '../../ground/field.js'
+import { type Description, defaultsFor } from '../description.js'
 import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
 import { RULES } from '../rule.js'
 import type { RuleEntry } from '../rule-fields.js'

@@ -1,20 +1,12 @@
 import type { ConditionSources } from '../../clients/condition-sources.js'
 import { RuleDocumentError } from '../../ground/errors.js'
+import { shortened } from '../../ground/shortened.js'
 import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
-import {
-  type Description,
-  defaultsFor,
-  type Entry,
-  expandShorthand,
-  type FieldTable,
-  spelled,
-  toIdentity,
-  type Values,
-} from '../description.js'
+import { createEntry, type EntryContext } from '../create-entry.js'
+import { type Description, type Entry, type FieldTable, toIdentity, type Values } from '../description.js'
 import { OVERRIDES, type OverrideEntry } from '../overrides/override.js'
 import { RULES } from '../rule.js'
 import type { RuleEntry } from '../rule-fields.js'
-import { unmetErrors } from '../unmet-needs.js'
 import { DOCUMENT_VERSION } from './rule-document.js'
 
 /** A valid document, as it is to be stored. A list that it lacks is undefined. */
@@ -27,10 +19,14 @@ export interface ValidDocument {
 type Complain = (location: string, message: string) => void
 
 /** The number of errors after which no more entries are checked: an unrelated file may have millions. */
-const ENOUGH = 10_000
+const ENOUGH = 100
 /** The number of unknown fields of an object after which no more are looked for. */
 const ENOUGH_UNKNOWN = 100
 const SHOWN_VERSION = 50
+/** The most characters of a message. */
+const MAX_MESSAGE = 600
+/** The longest name of an unknown field that an error has whole. */
+const SHOWN_NAME = 100
 const FIELD_NAMES = ['$schema', 'version', RULES.list, OVERRIDES.list]
 
 /**
@@ -39,7 +35,7 @@ const FIELD_NAMES = ['$schema', 'version', RULES.list, OVERRIDES.list]
  * @param document the parsed JSON
  * @param nowMs the time from which durations count
  * @param sources what conditions may ask; undefined where that is not known
- * @throws RuleDocumentError with a message for every wrong field, up to about ten thousand
+ * @throws RuleDocumentError with a message for every wrong field, up to some hundred
  */
 export async function validateDocument(
   document: unknown,
@@ -47,7 +43,7 @@ export async function validateDocument(
   sources?: ConditionSources,
 ): Promise<ValidDocument> {
   const errors = new Map<string, string>()
-  const complain: Complain = (location, message) => errors.set(location, errors.get(location) ?? message)
+  const complain: Complain = (location, message) => errors.set(location, errors.get(location) ?? inFewWords(message))
   if (!isObject(document)) throw new RuleDocumentError({ document: 'must be an object' })
   const fields = pickFields(document, FIELD_NAMES)
   // The meaning of another version is unknown.
@@ -58,10 +54,18 @@ export async function validateDocument(
     complain('rules', 'is missing: give "rules", "overrides" or both; an empty list deletes all')
   }
   const isEnough = () => errors.size >= ENOUGH
-  const rules = await validateEntries(RULES, fields.rules, { nowMs, sources }, complain, isEnough)
-  const overrides = await validateEntries(OVERRIDES, fields.overrides, { nowMs, sources }, complain, isEnough)
+  // A past expiry is no error here: the file is old, and the entry is left out.
+  const context = { nowMs, expiredMs: Number.NEGATIVE_INFINITY, sources }
+  const rules = await validateEntries(RULES, fields.rules, context, complain, isEnough)
+  const overrides = await validateEntries(OVERRIDES, fields.overrides, context, complain, isEnough)
   if (errors.size > 0) throw new RuleDocumentError(Object.fromEntries(errors))
   return { rules, overrides }
+}
+
+/** Returns a message without most of the text that it quotes: its end has the remedy. */
+function inFewWords(message: string): string {
+  if (message.length <= MAX_MESSAGE) return message
+  return shortened(message, MAX_MESSAGE / 2) + message.slice(-MAX_MESSAGE / 2).replace(/^[\udc00-\udfff]/, '')
 }
 
 function versionComplaint(version: unknown): string {
@@ -72,16 +76,10 @@ function versionComplaint(version: unknown): string {
   return `is ${shown}: this version of the package reads ${DOCUMENT_VERSION}`
 }
 
-/** The time from which durations count, and what conditions may ask. */
-interface Surroundings {
-  readonly nowMs: number
-  readonly sources: ConditionSources | undefined
-}
-
 async function validateEntries<Table extends FieldTable, Identity extends keyof Table & string>(
   description: Description<Table, Identity>,
   list: unknown,
-  surroundings: Surroundings,
+  context: EntryContext,
   complain: Complain,
   isEnough: () => boolean,
 ): Promise<Entry<Table>[] | undefined> {
@@ -90,17 +88,16 @@ async function validateEntries<Table extends FieldTable, Identity extends keyof 
     complain(description.list, 'must be a list')
     return undefined
   }
-  const defaults = defaultsFor(description.fields)
   const entries: Entry<Table>[] = []
   const locations = new Map<string, string>()
   const slices = new CooperativeYield()
   for (const [index, value] of list.entries()) {
     const location = `${description.list}[${index}]`
     if (isEnough()) {
-      complain(description.list, `has too many errors: ${location} and later entries were not validated`)
+      complain(description.list, `has more than ${ENOUGH} errors: ${location} and later entries were not validated`)
       break
     }
-    const entry = validateEntry(description, location, value, surroundings, defaults, complain)
+    const entry = validateEntry(description, location, value, context, complain)
     if (entry !== undefined) {
       const identity = toIdentity(description, entry)
       const twin = locations.get(identity)
@@ -118,31 +115,19 @@ function validateEntry<Table extends FieldTable, Identity extends keyof Table & 
   description: Description<Table, Identity>,
   location: string,
   value: unknown,
-  { nowMs, sources }: Surroundings,
-  defaults: Values,
+  context: EntryContext,
   complain: Complain,
 ): Entry<Table> | undefined {
   if (!isObject(value)) {
     complain(location, 'must be an object')
     return undefined
   }
-  const names = Object.keys(description.fields)
-  const { shorthand } = description
-  const accepted = shorthand === undefined ? names : [...names, shorthand.name]
-  const expanded = expandShorthand(description, pickFields(value, accepted), nowMs)
-  const values = { ...defaults, ...expanded.values }
-  // A past expiry is no error here: the file is old, and the entry is left out.
-  const errors = new Map([
-    ...Object.entries(unmetErrors(values, sources)),
-    ...Object.entries(description.errors(values, 'new', Number.NEGATIVE_INFINITY)),
-    ...Object.entries(expanded.errors),
-  ])
-  for (const [field, message] of unknownFields(value, accepted)) errors.set(field, message)
+  const { fields, shorthand } = description
+  const accepted = [...Object.keys(fields), ...(shorthand === undefined ? [] : [shorthand.name])]
+  const created = createEntry(description, pickFields(value, accepted), 'new', context)
+  const errors = new Map([...Object.entries(created.errors), ...unknownFields(value, accepted)])
   for (const [field, message] of errors) complain(field === '' ? location : `${location}.${field}`, message)
-  if (errors.size > 0) return undefined
-  const stored = { ...values, ...spelled(description.fields, values) }
-  // The fields were checked above, which types cannot express.
-  return Object.fromEntries(names.map((field) => [field, stored[field]])) as Entry<Table>
+  return errors.size === 0 && 'entry' in created ? created.entry : undefined
 }
 
 function isObject(value: unknown): value is Values {
@@ -163,7 +148,7 @@ function unknownFields(values: Values, names: readonly string[]): ReadonlyMap<st
       found.set('', 'has more fields that do not exist')
       break
     }
-    found.set(field, `does not exist: give one of ${names.join(', ')}`)
+    found.set(shortened(field, SHOWN_NAME), `does not exist: give one of ${names.join(', ')}`)
   }
   return found
 }

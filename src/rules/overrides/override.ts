@@ -6,22 +6,23 @@ import {
   parseTypedClient,
 } from '../../clients/override-client.js'
 import type { FieldErrors } from '../../ground/errors.js'
+import { type Field, upTo } from '../../ground/field.js'
 import { asText, validateStorable } from '../../ground/storable.js'
 import { latestStartMs } from '../../ground/time/clock.js'
 import type { Algorithm, Policy } from '../../limiter/algorithm.js'
+import { LIMIT_FIELDS } from '../../limiter/limit/limit-fields.js'
 import { findRateProblem, MAX_RATE_LENGTH, parseRate, type Rate, toPolicy } from '../../limiter/rate.js'
 import { DURATIONS, readDuration, spellRate } from '../../limiter/rate-words.js'
 import {
   createParser,
   type Description,
   type Extent,
-  type Field,
-  fieldErrors,
   type Parsed,
+  parseFields,
   type Row,
   type Values,
 } from '../description.js'
-import { ALGORITHM, MAX_PATTERN_LENGTH, upTo, validatePattern } from '../field-values.js'
+import { MAX_PATTERN_LENGTH, validatePattern } from '../field-values.js'
 import { parseMoment } from '../moment.js'
 
 const MAX_EFFECT_LENGTH = MAX_RATE_LENGTH
@@ -63,7 +64,7 @@ const OVERRIDE_FIELDS = {
     help: 'block (or deny) denies its requests, exempt (or allow) lets them through, and a rate such as 20/m limits them.',
     panel: { title: 'Effect', input: 'code', example: 'block, exempt or 20/m', column: 'sorted' },
   },
-  algorithm: { ...ALGORITHM, help: 'How a rate is counted.' },
+  algorithm: { ...LIMIT_FIELDS.algorithm, help: 'How a rate is counted.' },
   pathPattern: {
     kind: 'text',
     default: '',
@@ -78,7 +79,7 @@ const OVERRIDE_FIELDS = {
     parse: parseExpiry,
     about: 'The expiry, such as 2030-01-31T12:00:00Z; null for none. Expired overrides are left out.',
     help: 'Empty: it never expires.',
-    panel: { title: 'Expires', input: 'expiry', column: 'sorted' },
+    panel: { title: 'Expires', noun: 'end', input: 'expiry', column: 'sorted' },
   },
   note: {
     kind: 'text',
@@ -129,20 +130,16 @@ export const OVERRIDES: Description<typeof OVERRIDE_FIELDS, 'client' | 'pathPatt
  * @returns one message for every wrong field
  */
 export function overrideErrors(values: Values, extent: Extent, nowMs: number): FieldErrors {
-  const errors: Record<string, string> = { ...fieldErrors(OVERRIDE_FIELDS, values, extent) }
-  const isRelated = (field: string) => !(field in errors) && values[field] !== undefined
-  if (isRelated('effect') && isRelated('algorithm')) {
-    const [effect, algorithm] = [
-      parseEffect(spellEffect(values.effect)),
-      OVERRIDE_FIELDS.algorithm.parse(values.algorithm),
-    ]
-    const problem = typeof effect === 'string' ? undefined : findRateProblem(algorithm, effect)
+  const { parsed, errors } = parseFields(OVERRIDE_FIELDS, values, extent)
+  const { effect, algorithm, expiresAt } = parsed
+  if (typeof effect === 'object' && algorithm !== undefined) {
+    const problem = findRateProblem(algorithm, effect)
     if (problem !== undefined) errors.effect = problem
   }
-  if (extent !== 'new' || 'expiresAt' in errors || values.expiresAt === undefined) return errors
-  const expiresAtMs = parseMoment(values.expiresAt)
-  const isPast = expiresAtMs !== null && expiresAtMs <= nowMs
-  return isPast ? { ...errors, expiresAt: 'is in the past: give a later moment, or none' } : errors
+  if (extent === 'new' && expiresAt != null && expiresAt <= nowMs) {
+    errors.expiresAt = 'is in the past: give a later moment, or none'
+  }
+  return errors
 }
 
 const parseOverrideRow = createParser(OVERRIDE_FIELDS, 'override', 'stored')

@@ -1,4 +1,5 @@
 import { ClientMemory } from '../../ground/remember.js'
+import { detached } from '../../ground/storable.js'
 import { compiledPattern, lowerCasedPattern } from './pattern.js'
 import { SHORT_LENGTH } from './work.js'
 
@@ -31,7 +32,7 @@ export class PathPatterns {
     if (path.length > SHORT_LENGTH) return this.#search(pattern, path)
     // A pattern has no NUL, so that the key is unique.
     const question = `${pattern}\0${path}`
-    return this.#results.values.get(question) ?? this.#results.keep(question, this.#search(pattern, path))
+    return this.#results.values.get(question) ?? this.#results.keep(detached(question), this.#search(pattern, path))
   }
 
   #search(pattern: string, path: string): boolean {

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { InvalidSettingError } from '../../ground/errors.js'
+import { validatePluginOptions } from '../../ground/unknown-option.js'
 import { internalsFor } from '../../plugin/internals.js'
 import { hostStaff, type IsStaff } from '../shell/staff-guard.js'
 
@@ -14,8 +15,6 @@ export interface ApiOptions {
    */
   readonly authorize?: IsStaff | undefined
 }
-
-const KNOWN = ['tokens', 'authorize', 'prefix', 'logLevel', 'logSerializers']
 
 /**
  * Registers the API below its prefix: JSON over HTTP for pipelines and tools, described by `openapi.json`. It needs the
@@ -51,10 +50,7 @@ async function registerWithApi(app: FastifyInstance, options: ApiOptions): Promi
 }
 
 function validateApiOptions(options: ApiOptions, prefix: string): void {
-  const unknown = Object.keys(options).find((name) => !KNOWN.includes(name))
-  if (unknown !== undefined) {
-    throw new InvalidSettingError(`Option "${unknown}" of apiPlugin does not exist: give one of ${KNOWN.join(', ')}`)
-  }
+  validatePluginOptions('apiPlugin', options, ['tokens', 'authorize', 'prefix'])
   const { tokens, authorize } = options
   if (tokens !== undefined && typeof tokens !== 'boolean') {
     throw new InvalidSettingError(`Option "tokens" of apiPlugin is ${String(tokens)}: give true or false`)

@@ -39,7 +39,7 @@ export function toPage<Item>(
   return { items, nextCursor }
 }
 
-const RulePosition = Type.Tuple([PositionText, PositionNumber, PositionText])
+const RulePosition = Type.Tuple([PositionNumber, PositionText])
 
 /** The time for which a page is kept: a restored backup may have other rules of the same revision. */
 const KEPT_MS = MINUTE_MS
@@ -63,20 +63,17 @@ export class RulePages {
     this.#clock = clock
   }
 
-  /** Reads a page by group, priority, the highest first, and name, and returns it as JSON. */
+  /** Reads a page by priority, the highest first, and name, and returns it as JSON. */
   async read({ limit = DEFAULT_LIMIT, cursor }: PageOptions): Promise<string> {
     const { dialect, query } = this.#database
     const after = cursor === undefined ? undefined : parseCursor('rules', RulePosition, cursor)
     const pageKey = `${limit} ${cursor}`
     const readAtMs = this.#clock.now()
     const kept = this.#keptFor(pageKey, readAtMs)
-    const [group, name] = ['group_name', 'name'].map((column) => dialect.bytewise(column))
-    const priority = dialect.whole('$4')
-    const where =
-      after === undefined
-        ? ''
-        : `WHERE ${group} > $3 OR (group_name = $3 AND (priority < ${priority} OR (priority = ${priority} AND ${name} > $5)))`
-    const entries = entriesAsJson(RULES, dialect, `${where} ORDER BY ${RULES.order(dialect)} LIMIT $2`)
+    const name = dialect.bytewise('name')
+    const priority = dialect.whole('$3')
+    const where = after === undefined ? '' : `WHERE priority < ${priority} OR (priority = ${priority} AND ${name} > $4)`
+    const entries = entriesAsJson(RULES, dialect, `${where} ORDER BY priority DESC, ${name} LIMIT $2`)
     // The query is one statement: the rules are those of the revision.
     const [row] = await query<{ revision: number | null; entries: string | null }>(
       `SELECT revision, CASE WHEN revision = $1 THEN NULL ELSE ${entries} END AS entries
@@ -86,7 +83,7 @@ export class RulePages {
     const revision = row?.revision ?? null
     if (kept !== undefined && revision === kept.revision) return kept.text
     const rules = parseEntries(RULES, row?.entries).map(({ entry }) => entry)
-    const text = JSON.stringify(toPage('rules', rules, limit, (rule) => [rule.group, rule.priority, rule.name]))
+    const text = JSON.stringify(toPage('rules', rules, limit, (rule) => [rule.priority, rule.name]))
     this.#kept = revision === null ? undefined : { pageKey, revision, readAtMs, text }
     return text
   }

@@ -1,12 +1,12 @@
 import Type from 'typebox'
-import { DOCUMENT_HEAD, exportSlices } from '../../rules/exchange/exchange.js'
+import { DOCUMENT_HEAD, exportSlices, type ImportResult } from '../../rules/exchange/exchange.js'
 import { lastParameter } from '../shell/request-query.js'
 import { importRight } from '../shell/roles.js'
 import { requireMay } from '../shell/staff-member.js'
 import { type ApiContext, type ApiScope, actorOf, answer, operation } from './api-scope.js'
 import { closed, DifferenceSchema, DocumentSchema, DocumentToImport } from './entry-schemas.js'
 import { SentExports } from './sent-exports.js'
-import { setJsonType, toJson } from './streamed-json.js'
+import { setJsonType, streamLists, toJson } from './streamed-json.js'
 import { compileValidator } from './validator.js'
 
 /** Room for a set of many thousand rules, as in the panel. */
@@ -60,10 +60,16 @@ export function addExchangeRoutes(app: ApiScope, { internals, limits, write }: A
       validatorCompiler: (part) =>
         compileValidator(part.httpPart === 'body' ? { ...part, schema: Type.Object({}) } : part),
     },
-    async (request) => {
+    async (request, reply) => {
       const { query, body } = request
       if (query.dryRun !== true) requireMay(request, importRight(body))
-      return write(request, () => limits.rules.import(body, query))
+      const { rules, overrides, ...rest } = await write(request, () => limits.rules.import(body, query))
+      return streamLists(reply, { rules: toLists(rules), overrides: toLists(overrides) }, rest)
     },
   )
+}
+
+/** Returns a difference as it is streamed: it may have each entry twice. */
+function toLists({ unchanged, ...lists }: ImportResult['rules' | 'overrides']) {
+  return { head: { unchanged }, lists }
 }

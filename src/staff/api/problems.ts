@@ -40,6 +40,7 @@ export class InvalidInputError extends InputError {
   }
 }
 
+export const InvalidJsonError = createError('FST_ERR_CTP_INVALID_JSON_BODY', 'The body is not valid JSON.', 400)
 export const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', '%s', 404)
 export const MethodError = createError('FST_RATE_LIMIT_METHOD', '%s', 405)
 export const ConflictError = createError('FST_RATE_LIMIT_CONFLICT', '%s', 409)
@@ -63,7 +64,8 @@ const REMEDIES: Readonly<Record<string, string>> = {
   FST_ERR_CTP_BODY_TOO_LARGE: 'The body is too long: send at most 256 KiB, or 16 MiB to import.',
 }
 
-const MAX_FIELDS = 1_000
+/** The number of wrong fields after which no more are looked for. */
+export const MAX_FIELDS = 100
 const SHOWN_FIELDS = 3
 
 /**
@@ -92,7 +94,7 @@ export function toProblem(error: FastifyError, status = statusOf(error)): object
     status,
     detail: detailOf(error, status),
     code: errorCode(error) ?? 'FST_RATE_LIMIT_FAILED',
-    ...(fields.length > 0 && { errors: fields.slice(0, MAX_FIELDS) }),
+    ...(fields.length > 0 && { errors: fields }),
   }
 }
 
@@ -150,5 +152,6 @@ function listed(fields: readonly WrongField[]): string {
     .slice(0, SHOWN_FIELDS)
     .map(({ in: part, field, detail }) => `${field === '' ? part : field} ${detail}`)
   const others = fields.length - shown.length
-  return `${shown.join('; ')}${others > 0 ? `; and ${others} more` : ''}.`
+  const least = fields.length >= MAX_FIELDS ? 'at least ' : ''
+  return `${shown.join('; ')}${others > 0 ? `; and ${least}${others} more` : ''}.`
 }

@@ -3,7 +3,9 @@ import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, Route
 import { unloadablePeer } from '../../ground/errors.js'
 import { forbidStoring } from '../../http/discarded-headers.js'
 import type { Internals } from '../../plugin/internals.js'
+import { parseDocument } from '../../rules/exchange/parse-document.js'
 import { asActor, fromSource } from '../../rules/history/actor.js'
+import { decodeBody } from '../shell/decoded-body.js'
 import { fromDatabase } from '../shell/staff-errors.js'
 import { addGuard } from '../shell/staff-guard.js'
 import { hiddenSchema } from '../shell/staff-routes.js'
@@ -15,7 +17,7 @@ import { addExchangeRoutes } from './exchange-routes.js'
 import { addHistoryRoutes } from './history-routes.js'
 import { DOCUMENT, openApiOptions } from './open-api.js'
 import { addOverrideRoutes } from './override-routes.js'
-import { answerWithProblem, MethodError, NotFoundError } from './problems.js'
+import { answerWithProblem, InvalidJsonError, MethodError, NotFoundError } from './problems.js'
 import { addReportRoutes } from './report-routes.js'
 import { addRequestRoutes } from './request-routes.js'
 import { addRuleRoutes } from './rule-routes.js'
@@ -39,9 +41,7 @@ export async function registerApi(app: FastifyInstance, internals: Internals, gu
   // A schema of an answer only documents it: raw SQL may have filled a row with values of other types.
   app.setSerializerCompiler(() => JSON.stringify)
   app.setErrorHandler<FastifyError>((error, request, reply) => answerWithProblem(internals.log, error, request, reply))
-  const parse = app.getDefaultJsonParser('error', 'error')
-  app.removeAllContentTypeParsers()
-  app.addContentTypeParser(JSON_TYPES, { parseAs: 'string' }, parse)
+  addParser(app)
   app.addHook('onRequest', setHeaders)
   addGuard(app, createApiGuard(internals, guard))
   app.addHook('preValidation', prepareInput)
@@ -60,6 +60,19 @@ export async function registerApi(app: FastifyInstance, internals: Internals, gu
   const document = async () => app[DOCUMENT as 'swagger']()
   app.get('/openapi.json', { ...takes('read'), schema: hiddenSchema() }, document)
   addRefusals(app, [...methods])
+}
+
+/** Adds the parser of JSON. A long body is a document to import, the only one for which there is room. */
+function addParser(app: FastifyInstance): void {
+  const parse = app.getDefaultJsonParser('error', 'error')
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser(JSON_TYPES, { parseAs: 'buffer' }, (request, body: Buffer, done) => {
+    if (body.length <= ROUTE.bodyLimit) return parse(request, body.toString(), done)
+    const failed = (error: Error) => done(error instanceof SyntaxError ? new InvalidJsonError() : error)
+    decodeBody(body)
+      .then(parseDocument)
+      .then((document) => done(null, document), failed)
+  })
 }
 
 /** Answers 503 where the database of a handler fails. */

@@ -37,12 +37,14 @@ const RECENT = {
   count: Count,
   limit: Count,
   rule_name: Text,
-  weight: Type.Integer({ description: 'How many requests that are alike the event stands for.' }),
 }
+const Weight = Type.Integer({ description: 'How many requests that are alike the event stands for.' })
+const SEVERAL = { weight: Type.Optional(Weight) }
 
 export const EventSchema = Type.Object({
   id: Count,
   ...RECENT,
+  weight: Weight,
   key: Text,
   ip_address: NullableText,
   client_ip: NullableText,
@@ -77,7 +79,7 @@ export const OffenderSchema = Type.Object({
   first_seen: NullableMoment,
   last_seen: NullableMoment,
   by_path: listOf({ path: Text, blocked_count: Count }),
-  recent_events: listOf(RECENT),
+  recent_events: listOf({ ...RECENT, ...SEVERAL }),
   ...Coverage,
 })
 
@@ -95,7 +97,16 @@ export const ClientSchema = Type.Object({
   by_policy: listOf({ ...PolicyCounts, last_seen: Moment, count: Count, limit: Count }),
   by_path: listOf({ path: Text, ...COUNTS }),
   timeline: Type.Object({ bar_ms: Count, bars: listOf({ start_ms: Count, ...COUNTS }) }),
-  recent_events: listOf({ id: Count, ...RECENT, client: Text, key: Text, policy: Text, outcome: Text, rules: Rules }),
+  recent_events: listOf({
+    id: Count,
+    ...RECENT,
+    ...SEVERAL,
+    client: Text,
+    key: Text,
+    policy: Text,
+    outcome: Text,
+    rules: Rules,
+  }),
   overrides: listOf({
     id: Count,
     client: Text,
@@ -150,6 +161,7 @@ export const PreviewSchema = Type.Object({
   newly_refused: Count,
   newly_allowed: Count,
   uncovered: Type.Object({ count: Count, share: Type.Number(), reasons: Type.Record(Text, Count) }),
+  unknown: listOf({ rule: Text, field: Text, lacks: Text, requests: Count }),
   by_hour: listOf({ hour: Moment, ...PREVIEWED }),
   top_keys: listOf({ key: Text, ...PREVIEWED }),
   complete: Type.Boolean(),

@@ -2,7 +2,8 @@ import Type, { type Static } from 'typebox'
 import { isStaffCounter } from '../../clients/counter.js'
 import { MAX_CLIENT_LENGTH } from '../../clients/override-client.js'
 import { MAX_KEY_LENGTH } from '../../ground/storable.js'
-import { readCountedClient } from '../shell/counted-client.js'
+import { validateHeaderCount } from '../../http/explain/explain.js'
+import { COUNTED_CLIENTS, readCountedClient } from '../shell/counted-client.js'
 import { ActionDeniedError } from '../shell/staff-errors.js'
 import { type ApiContext, type ApiScope, actorOf, answer, operation } from './api-scope.js'
 import { closed } from './entry-schemas.js'
@@ -35,20 +36,21 @@ const Counted = closed({
     Type.String({
       minLength: 1,
       maxLength: MAX_CLIENT_LENGTH,
-      description: 'Resets all counters of this client: user:1007, or an address, with or without ip: before it.',
+      description:
+        'Resets all counters of this client, of limits, rules and overrides: user:1007, an address, with or without ip: before it, or another client as the log has it.',
     }),
   ),
   key: Type.Optional(
     Type.String({
       minLength: 1,
       maxLength: MAX_KEY_LENGTH,
-      description: 'Resets the counters of this key, as in the log: rule:api:203.0.113.7. Not together with `client`.',
+      description:
+        'Resets the counters of this key, as in the log: of a rule alone by rule:api:203.0.113.7. Not together with `client`.',
     }),
   ),
 })
 
-const NO_CLIENT =
-  'is not a client whose counters can be found: give ip:203.0.113.7 or user:<id>, or a key of the log as "key"'
+const NO_CLIENT = `is not a client whose counters can be found: ${COUNTED_CLIENTS}; or give a key of the log as "key"`
 
 function wrongCounted(field: string, detail: string): InvalidInputError {
   return new InvalidInputError([{ in: 'body', field, detail }])
@@ -61,9 +63,9 @@ export function addRequestRoutes(app: ApiScope, { limits, internals }: ApiContex
   async function reset({ client, key }: Static<typeof Counted>): Promise<string> {
     if (client !== undefined && key !== undefined) throw wrongCounted('client', 'is given with "key": give one of them')
     if (client !== undefined) {
-      const counted = readCountedClient(client, privacy)
+      const counted = readCountedClient(client, internals)
       if (counted === undefined) throw wrongCounted('client', NO_CLIENT)
-      await internals.resetCounters(internals.clientCounters(counted))
+      await internals.resetCounters(await internals.clientCounters(counted))
       return privacy?.toCounted(counted) ?? counted
     }
     if (key === undefined) throw wrongCounted('client', 'is required: give the client, or a key of the log as "key"')
@@ -75,12 +77,16 @@ export function addRequestRoutes(app: ApiScope, { limits, internals }: ApiContex
 
   app.post(
     '/explain',
-    operation('requests', 'explainRequest', 'read', 'Explain a request', {
-      description:
-        'The limits that would apply to a request, in the order in which they are tried. Nothing is sent, and nothing is counted.',
-      body: Trial,
-      response: { 200: answer('The limits.', ExplanationSchema) },
-    }),
+    {
+      ...operation('requests', 'explainRequest', 'read', 'Explain a request', {
+        description:
+          'The limits that would apply to a request, in the order in which they are tried. Nothing is sent, and nothing is counted. The request can have up to 2,000 headers.',
+        body: Trial,
+        response: { 200: answer('The limits.', ExplanationSchema) },
+      }),
+      // The validator takes its time for many.
+      preValidation: async ({ body }) => asInput(async () => validateHeaderCount(Object(Object(body).headers))),
+    },
     async ({ body }, reply) => {
       const { limits: listed, ...explanation } = await asInput(() => limits.explain(body))
       return streamRows(reply, explanation, 'limits', listed)

@@ -33,7 +33,7 @@ export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiCo
   app.get(
     '/rules',
     operation('rules', 'listRules', 'read', 'List rules', {
-      description: 'All rules, active or not, by group, then by priority (highest first), then by name.',
+      description: 'All rules, active or not, by priority (highest first), then by name.',
       querystring: closed(PAGE),
       response: { 200: answer('A page of rules.', pageSchema(RuleSchema)) },
     }),

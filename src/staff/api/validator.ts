@@ -3,7 +3,7 @@ import type { FastifyRequest, FastifySchemaCompiler } from 'fastify'
 import { IsRefine, type TSchema } from 'typebox'
 import { Check, Errors } from 'typebox/value'
 import { requestedSearch } from '../shell/request-query.js'
-import { type InputPart, InvalidInputError, type WrongField } from './problems.js'
+import { type InputPart, InvalidInputError, MAX_FIELDS, type WrongField } from './problems.js'
 
 const PARTS: Readonly<Record<string, InputPart>> = { params: 'path', querystring: 'query', headers: 'header' }
 
@@ -90,6 +90,7 @@ function wrongIn(schema: TSchema, value: unknown, path = ''): Wrong[] {
   if (isObject(value)) {
     const unknown = `does not exist: give one of ${Object.keys(properties).join(', ')}`
     for (const name of Object.keys(value)) {
+      if (wrong.length >= MAX_FIELDS) break
       const property = Object.hasOwn(properties, name) ? properties[name] : undefined
       if (property !== undefined && !Check(property, value[name]))
         wrong.push(...wrongIn(property, value[name], fieldOf(name)))

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { InvalidSettingError } from '../../ground/errors.js'
+import { validatePluginOptions } from '../../ground/unknown-option.js'
 import { internalsFor } from '../../plugin/internals.js'
 import type { AuthorizeCheck } from './check-guard.js'
 
@@ -13,8 +14,6 @@ export interface CheckPluginOptions {
    */
   readonly authorize?: AuthorizeCheck | undefined
 }
-
-const KNOWN = ['tokens', 'authorize', 'prefix', 'logLevel', 'logSerializers']
 
 /**
  * Registers checks over HTTP below its prefix, for programs in any language and for proxies: `POST {prefix}` takes a
@@ -52,10 +51,7 @@ async function registerWithChecks(app: FastifyInstance, options: CheckPluginOpti
 }
 
 function validateCheckOptions(options: CheckPluginOptions, prefix: string): void {
-  const unknown = Object.keys(options).find((name) => !KNOWN.includes(name))
-  if (unknown !== undefined) {
-    throw new InvalidSettingError(`Option "${unknown}" of checkPlugin does not exist: give one of ${KNOWN.join(', ')}`)
-  }
+  validatePluginOptions('checkPlugin', options, ['tokens', 'authorize', 'prefix'])
   const { tokens, authorize } = options
   if (tokens !== undefined && typeof tokens !== 'boolean') {
     throw new InvalidSettingError(`Option "tokens" of checkPlugin is ${String(tokens)}: give true or false`)

@@ -1,4 +1,6 @@
 /** The routes of checks, which only an app with checks loads. */
+import { ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Consumable, Consume, ConsumedRequest } from '../../http/consume.js'
 import { forbidStoring } from '../../http/discarded-headers.js'
@@ -22,6 +24,9 @@ const BODY_LIMIT = 256 * 1024
 const FORWARD = '/forward'
 /** No rule applies to the routes: a refusal of theirs would refuse all that is behind the proxy. */
 const ROUTE = { config: { smartRateLimit: false }, bodyLimit: BODY_LIMIT, schema: hiddenSchema() } as const
+
+/** The servers whose requests with the method CONNECT are answered. */
+const ANSWERED = new WeakSet<FastifyInstance['server']>()
 
 /** @param app a scope of the checks alone */
 export async function registerChecks(
@@ -64,6 +69,7 @@ export async function registerChecks(
   // It answers before a body is read: what proxies send of it says nothing.
   const forwarding = { ...ROUTE, onRequest: forward, handler: async () => undefined }
   for (const url of [FORWARD, `${FORWARD}/*`]) app.route({ ...forwarding, method: app.supportedMethods, url })
+  answerConnect(app)
   // Methods that the router does not know get here as well.
   const notFound = { ...ROUTE, preHandler: [] }
   app.setNotFoundHandler(notFound, async (request, reply) => {
@@ -74,6 +80,26 @@ export async function registerChecks(
     }
     reply.header('allow', 'POST')
     throw new MethodError('This address accepts POST.')
+  })
+}
+
+/**
+ * Has the app answer requests with the method CONNECT, whose connections Node.js closes without an answer unless
+ * somebody listens. HTTP/2 answers them by itself.
+ */
+function answerConnect({ server, routing, initialConfig: { http2 } }: FastifyInstance): void {
+  if (http2 || ANSWERED.has(server)) return
+  ANSWERED.add(server)
+  server.on('connect', (request, socket) => {
+    // A host that listens itself answers all of them.
+    if (server.listenerCount('connect') > 1 || !(socket instanceof Socket)) return
+    // Node.js leaves the errors of such a connection to the listener.
+    socket.on('error', () => socket.destroy())
+    const response = new ServerResponse(request)
+    response.shouldKeepAlive = false
+    response.assignSocket(socket)
+    response.once('finish', () => socket.end())
+    routing(request, response)
   })
 }
 

@@ -5,7 +5,7 @@ import type { Internals, NamedLimit } from '../../plugin/internals.js'
 import { type OverrideInForce, readOverridesOf } from '../../reports/client-overrides.js'
 import { isFiltering } from '../../reports/filter.js'
 import { fromDatabase } from '../shell/staff-errors.js'
-import { findInForce, type Offer, offerFor, overrideClientFor, USUAL_LENGTH } from './client-offer.js'
+import { findInForce, type MetPolicy, type Offer, offerFor, overrideClientFor, USUAL_LENGTH } from './client-offer.js'
 import { visible } from './format.js'
 import { backTo, clientHref, type KeptView, keptFields, raiseFormHref, type View, viewEntries } from './links.js'
 import { EVERY_PATH, FOR_EVER, spellSeen } from './override-actions.js'
@@ -52,7 +52,7 @@ export function clientMenu(client: string, offer: Offer, { token, fields, kept, 
     // What is in force is for the menu to change.
     block: inForce === undefined && first === undefined ? QUICK_BLOCK : undefined,
     raise_href:
-      first === undefined && inForce?.effect !== 'deny' && inForce?.effect !== 'allow'
+      offer.canRaise && first === undefined && inForce?.effect !== 'deny' && inForce?.effect !== 'allow'
         ? raiseFormHref(client, kept)
         : undefined,
     open: typed !== undefined,
@@ -94,10 +94,16 @@ export interface QuickActions {
   readonly menu?: ReturnType<typeof clientMenu>
 }
 
-/** Returns the actions for a client that met some policies; undefined where not all of these are known. */
+/**
+ * Returns the actions for a client.
+ *
+ * @param policies that decided about it; undefined where not all of these are known
+ * @param refusedBy the policies that refused it, where they are known without the others
+ */
 export type QuickActionsFor = (
   client: string,
-  policies?: readonly { readonly policy: string }[] | undefined,
+  policies?: readonly MetPolicy[] | undefined,
+  refusedBy?: readonly string[] | undefined,
 ) => QuickActions
 
 /**
@@ -120,14 +126,14 @@ export async function createQuickActions(
   const source = { entries: database, nowMs: clock.now(), privacy }
   const overridesOf = await fromDatabase(readOverridesOf(source, token === undefined ? [] : held))
 
-  return function quickActions(client, policies) {
+  return function quickActions(client, policies, refusedBy) {
     const inForce = findInForce(overrideFor, client)
     const state = inForce && { state: inForceWords(inForce), effect: inForce.effect }
     if (token === undefined || overrideClientFor(client) === undefined) return { ...state }
     const overrides = overridesOf.get(client) ?? []
     // A filter leaves out policies that a client met.
     const by_policy = isFiltering(view.filter) ? undefined : policies
-    const offer = offerFor({ client, by_policy, overrides }, limits)
+    const offer = offerFor({ client, by_policy, overrides }, limits, refusedBy)
     const ended = overrides.filter(({ path_pattern }) => path_pattern === '' || path_pattern === EVERY_PATH)
     return { ...state, menu: clientMenu(client, offer, { token, fields, kept, ended }) }
   }

@@ -23,6 +23,8 @@ export interface Offer {
    * where that is not known.
    */
   readonly from: RaisedFrom | undefined
+  /** Whether an override can raise a limit that refused it, as far as these are known. */
+  readonly canRaise: boolean
 }
 
 interface RaisedFrom {
@@ -34,11 +36,17 @@ interface RaisedFrom {
 /** The length of an override unless another one is chosen: long enough to find out more, and over by itself. */
 export const USUAL_LENGTH = '24h'
 
+/** A policy that decided about a client, and how many requests of it were over the limit, where that is known. */
+export interface MetPolicy {
+  readonly policy: string
+  readonly over_limit?: number
+}
+
 /** What is known of a client. */
 interface KnownClient {
   readonly client: string
   /** The policies that decided about it; undefined where not all are known. */
-  readonly by_policy: readonly { readonly policy: string }[] | undefined
+  readonly by_policy: readonly MetPolicy[] | undefined
   readonly overrides: readonly OverrideInForce[]
 }
 
@@ -73,10 +81,32 @@ export function overridableParts(client: string): string[] {
   return parts.flatMap((part) => (part.value === null ? [] : (overrideClientFor(createClient(part).text) ?? [])))
 }
 
-/** Returns the actions for a client that overrides can name. */
+type LimitNamed = (policy: string) => NamedLimit | undefined
+
+/** Returns whether an override of a client replaces a limit that refused it, and counts as it does. */
+export function canRaise(policy: string, limitNamed: LimitNamed): boolean {
+  if (policy === 'override') return true
+  const limit = limitNamed(policy)
+  if (limit === undefined || !isReplaced(limit) || limit.algorithm === 'concurrency') return false
+  return policy === 'default' || limit.pathPattern !== undefined
+}
+
+/** Returns whether overrides stand for a limit: they count requests, in place of the limits without a group. */
+function isReplaced({ unit, group }: NamedLimit): boolean {
+  return unit === REQUESTS && group === ''
+}
+
+/**
+ * Returns the actions for a client that overrides can name.
+ *
+ * @param refusedBy the policies that refused it, where they are known without the others
+ */
 export function offerFor(
   { client, by_policy, overrides }: KnownClient,
-  limitNamed: (policy: string) => NamedLimit | undefined,
+  limitNamed: LimitNamed,
+  refusedBy: readonly string[] = (by_policy ?? []).flatMap(({ policy, over_limit = 0 }) =>
+    over_limit > 0 ? [policy] : [],
+  ),
 ): Offer {
   const clientOverrides = overrides.filter((override) => override.client === client)
   const primary = clientOverrides.find(({ path_pattern }) => path_pattern === '')
@@ -90,7 +120,8 @@ export function offerFor(
     primary !== undefined && hasRate(primary)
       ? { rate: primary.effect, algorithm: primary.algorithm, words: 'its override' }
       : by_policy && mostGenerous(by_policy, around.filter(hasRate), limitNamed)
-  return { primary, beside, first, from }
+  const raises = refusedBy.length === 0 || refusedBy.some((policy) => canRaise(policy, limitNamed))
+  return { primary, beside, first, from, canRaise: raises }
 }
 
 function hasRate({ effect }: OverrideInForce): boolean {
@@ -104,7 +135,7 @@ function hasRate({ effect }: OverrideInForce): boolean {
 function mostGenerous(
   met: readonly { readonly policy: string }[],
   ofNetworks: readonly OverrideInForce[],
-  limitNamed: (policy: string) => NamedLimit | undefined,
+  limitNamed: LimitNamed,
 ): RaisedFrom | undefined {
   const byDefault = limitNamed('default')
   // A function of the host's decides, or the rate counts what overrides do not.
@@ -112,7 +143,7 @@ function mostGenerous(
   const limits = [
     ...met.flatMap(({ policy }) => {
       const limit = NOT_REPLACED.includes(policy) ? undefined : limitNamed(policy)
-      return limit?.unit === REQUESTS ? { name: policy, ...limit } : []
+      return limit !== undefined && isReplaced(limit) ? { name: policy, ...limit } : []
     }),
     { name: 'default', ...byDefault },
     ...ofNetworks.map((clientOverrides) => ({

@@ -122,7 +122,7 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
           ofMinute: (range) => eventsFor(range),
         },
       }),
-      policies: policies(report, parts, ended),
+      ...policies(report, parts, ended),
       paths: paths(detail, window, onlyRefused),
       members: foundClients(report.members, window, back),
       members_href: clientsHref(client, window, back),
@@ -144,6 +144,8 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
   }
 }
 
+/** The policies that are listed: the clients of a network may meet thousands. */
+const MAX_POLICIES = 100
 /** The parameters of a window. */
 const WINDOW_NAMES = ['days', 'minutes', 'since', 'until']
 
@@ -155,10 +157,10 @@ function policies(
   const by = onlyRefused ? 'refused' : 'requests'
   const measure = (counts: ClientCounts) => measureOf(counts, by)
   const most = Math.max(0, ...by_policy.map(measure))
-  const listed = onlyRefused
+  const all = onlyRefused
     ? by_policy.filter((each) => measure(each) > 0).toSorted((one, other) => measure(other) - measure(one))
     : [...by_policy, ...othersMet(by_policy, standings)]
-  return listed.map((each) => {
+  const listed = all.slice(0, MAX_POLICIES).map((each) => {
     const now = standings.ofPolicies.get(each.policy)
     const named = ended ? undefined : (now ?? limitNamed(each.policy))
     return {
@@ -177,11 +179,13 @@ function policies(
       segments: stackOutcomes(shownOutcomes(each, onlyRefused), most),
     }
   })
+  return { policies: listed, more_policies: all.length > listed.length && formatCount(all.length - listed.length) }
 }
 
 /** Returns the limits that the client meets beside those that decided. */
 function othersMet(by_policy: readonly ClientPolicy[], { ofPolicies }: Standings): ClientPolicy[] {
-  const others = [...ofPolicies.keys()].filter((name) => !by_policy.some(({ policy }) => policy === name))
+  const met = new Set(by_policy.map(({ policy }) => policy))
+  const others = [...ofPolicies.keys()].filter((name) => !met.has(name))
   return others.map((policy) => ({ ...NO_REQUESTS, policy, last_seen: '', count: 0, limit: 0 }))
 }
 

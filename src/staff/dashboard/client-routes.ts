@@ -38,7 +38,6 @@ const MissingClientError = createError('FST_RATE_LIMIT_MISSING_CLIENT', 'missing
 
 export function registerClientRoutes({ app, internals, pages, read }: PageRoutes): void {
   const { database, clock, switches, privacy, limitNamed, overrideFor } = internals
-  const limits = app.smartRateLimit
 
   const usage = new UsageReports(database, clock, privacy)
   const shared = new SharedReports<ClientReport>(clock)
@@ -65,7 +64,7 @@ export function registerClientRoutes({ app, internals, pages, read }: PageRoutes
   }
 
   async function readStandings(detail: ClientDetail): Promise<Standings> {
-    const standings = await presentStandings(detail, limits.explain, overrideFor)
+    const standings = await presentStandings(detail, internals.explainLogged, overrideFor)
     const charging = await fromDatabase(usage.policiesOf(detail.client))
     return withChargedRules(standings, detail.client, charging, internals.askRule)
   }

@@ -1,5 +1,4 @@
 import { SECOND_MS } from '../../ground/time/clock.js'
-import type { ExplainOptions, Explanation } from '../../http/explain/explain.js'
 import type { ExplainedLimit } from '../../http/explain/explained-limit.js'
 import type { InForce, Internals } from '../../plugin/internals.js'
 import type { ClientEffect } from '../../reports/change-effects.js'
@@ -141,12 +140,15 @@ export const NO_STANDINGS: Standings = { ofPolicies: new Map(), ofOverrides: new
 export async function withChargedRules(
   { ofPolicies, ...standings }: Standings,
   client: string,
-  policies: readonly string[],
+  policies: Awaited<ReturnType<UsageReports['policiesOf']>>,
   askRule: Internals['askRule'],
 ): Promise<Standings> {
-  const unasked = policies.filter((policy) => !ofPolicies.has(policy)).slice(0, MAX_ASKED)
-  const asked = await Promise.all(unasked.map(async (policy) => [policy, await askRule(policy, client)] as const))
-  const charged = asked.flatMap(([policy, limit]) => (limit === undefined ? [] : [[policy, limit] as const]))
+  const unasked = policies.filter(({ policy }) => !ofPolicies.has(policy)).slice(0, MAX_ASKED)
+  const asked = await Promise.all(
+    unasked.map(async ({ policy, unit }) => [policy, unit, await askRule(policy, client)] as const),
+  )
+  // What no limit counts is charged under the policy that decided, whoever that counts.
+  const charged = asked.flatMap(([policy, unit, limit]) => (limit?.unit === unit ? [[policy, limit] as const] : []))
   return { ...standings, ofPolicies: new Map([...ofPolicies, ...charged]) }
 }
 
@@ -156,7 +158,7 @@ export async function withChargedRules(
  */
 export async function presentStandings(
   { client, by_policy, recent_events, overrides }: ClientDetail,
-  explain: (options: ExplainOptions) => Promise<Explanation>,
+  explainLogged: Internals['explainLogged'],
   overrideFor: (client: string, path: string) => InForce | undefined,
 ): Promise<Standings> {
   const trial = trialFor(client)
@@ -167,9 +169,10 @@ export async function presentStandings(
     .map(({ policy }) => recent_events.find((event) => event.policy === policy))
     .filter((event) => event !== undefined)
     .slice(0, MAX_ASKED)
+  const logged = { client, policies: by_policy.map(({ policy }) => policy) }
   const explained = async ({ method, path }: ClientEvent) => {
     try {
-      return await explain({ ip, headers, user, method, path })
+      return await explainLogged({ ip, headers, user, method, path }, logged)
     } catch {
       // Other programs log requests that no server takes.
       return undefined

@@ -37,7 +37,7 @@ import { registerEventsRoutes } from './events-routes.js'
 import { registerExchangeRoutes } from './exchange/exchange-routes.js'
 import { registerExplainRoutes } from './explain-routes.js'
 import { curlLine } from './first-request.js'
-import { registerIncidentActions } from './incidents/incident-routes.js'
+import { registerIncidentActions, registerIncidentLink } from './incidents/incident-routes.js'
 import { incidentViews } from './incidents/incident-views.js'
 import { eventsHref, filterEntries } from './links.js'
 import { readLogState } from './log-state.js'
@@ -164,13 +164,13 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
 
   async function sendOffendersCsv(request: FastifyRequest, reply: FastifyReply) {
     const offenders = await read(topOffenders({ ...requestedWindow(request).window, limit: CSV_LIMIT }))
-    return sendCsv(reply, 'ratelimit_offenders.csv', offendersCsvRows(offenders))
+    return sendCsv(request, reply, 'ratelimit_offenders.csv', offendersCsvRows(offenders))
   }
 
   async function sendClientsCsv(request: FastifyRequest, reply: FastifyReply) {
     const { window, listing } = requestedView(request, hasNetworks, clock.now())
     const clients = await read(topClients({ ...window, limit: CSV_LIMIT, by: listing.by }))
-    return sendCsv(reply, 'ratelimit_clients.csv', clientsCsvRows(clients))
+    return sendCsv(request, reply, 'ratelimit_clients.csv', clientsCsvRows(clients))
   }
 
   /** A window of whole days, as the seed's routes have it, or a range. */
@@ -212,6 +212,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   registerSearchRoutes(routes)
   app.register(async (scope) => registerActionRoutes(scope, internals))
   app.register(async (scope) => registerIncidentActions(scope, routes))
+  registerIncidentLink(routes)
   registerEventsRoutes(routes)
   registerExplainRoutes(routes)
   registerRuleRoutes(routes)

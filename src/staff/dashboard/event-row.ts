@@ -37,12 +37,13 @@ export function eventRow(event: ClientEvent, kept: KeptView, geo: Geo | undefine
 }
 
 interface Weighing {
-  readonly weight: number
+  /** 1 unless given. */
+  readonly weight?: number
 }
 
 /** Returns how many requests some rows stand for, and how many rows they are where a row stands for several. */
 export function requestsText(rows: readonly Weighing[], what = ''): string {
-  const requests = rows.reduce((sum, { weight }) => sum + weight, 0)
+  const requests = rows.reduce((sum, { weight = 1 }) => sum + weight, 0)
   const inRows =
     requests === rows.length ? '' : `, in ${rows.length === 1 ? '1 row' : `${formatCount(rows.length)} rows`}`
   return `${formatRequests(requests, what)}${inRows}`
@@ -54,6 +55,6 @@ export function latestTitle(rows: readonly Weighing[], what = ''): string {
 }
 
 /** Returns what was decided, and how often where a row stands for several requests. */
-export function timesText(decision: string, weight: number): string {
+export function timesText(decision: string, weight = 1): string {
   return weight === 1 ? decision : `${decision} × ${formatCount(weight)}`
 }

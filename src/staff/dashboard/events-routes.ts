@@ -70,7 +70,7 @@ export function registerEventsRoutes({ app, internals, pages, read }: PageRoutes
     if (problem !== undefined) throw new InvalidEventsError(`"${problem[0]}": ${problem[1]}`)
     const first = await read(searchEvents(search, undefined, EXPORTED_AT_ONCE))
     if (first === undefined) throw new InvalidEventsError(UNKNOWN_CLIENT)
-    return sendCsv(reply, 'ratelimit_events.csv', csvRows(search, first))
+    return sendCsv(request, reply, 'ratelimit_events.csv', csvRows(search, first))
   }
 
   async function* csvRows(search: EventSearch, first: FoundEvents): AsyncGenerator<string> {

@@ -25,6 +25,9 @@ export type LoggedRequest =
 
 const MISSING = 'The log does not have that event: it was deleted, or never existed. What decided it is not known.'
 
+const NO_ADDRESS =
+  'No address was given: limits for addresses may decide otherwise, and what is used of them is not known.'
+
 /** The part of the page beside the form: an explanation, or why there is none. */
 export type Explained = { readonly explanation: Explanation } | { readonly problem: string } | undefined
 
@@ -109,7 +112,7 @@ function limitsView(explanation: Explanation, hasAddress: boolean, rulePages: Ru
  */
 export function explanationSentence(explanation: Explanation, hasAddress: boolean): string {
   const sentence = applyingSentence(explanation) + decisionSentence(explanation)
-  return hasAddress ? sentence : `${sentence} No address was given: limits for addresses may decide otherwise.`
+  return hasAddress ? sentence : `${sentence} ${NO_ADDRESS}`
 }
 
 /** Names the limits that a request has to pass, where groups add to the one that there is. */
@@ -124,12 +127,19 @@ function decisionSentence({ decided_by, limits }: Explanation): string {
   const decides = `Decided by ${visible(decided_by)}.`
   const decider = limits.find(({ policy, applies }) => applies && policy === decided_by)
   if (decider === undefined) return decides
-  // A decider without a rate denies everything or lets it through, and says so.
-  if (decider.remaining === null) return decider.rate === null ? `${decides} ${visible(decider.why)}` : decides
+  // It denies everything, lets it through, or counts as a client that is not known: it says so.
+  if (decider.remaining === null) return `${decides} ${visible(decider.why)}`
   const cost = Math.max(1, decider.cost ?? 1)
   const takes = cost === 1 ? '' : `, and the request takes ${formatCount(cost)}`
-  const within = decider.remaining >= cost ? 'within' : 'over'
-  return `${decides} The client has ${standing(decider)}${takes}: the request is ${within} the limit.`
+  const isWithin = decider.remaining >= cost
+  const unknown = limits.filter(
+    ({ policy, applies, remaining }) => applies && policy !== decided_by && remaining === null,
+  )
+  if (isWithin && unknown.length > 0) {
+    const names = unknown.map(({ policy }) => visible(policy)).join(' and ')
+    return `Of ${visible(decided_by)} the client has ${standing(decider)}${takes}. Whether ${names} would refuse the request is not known.`
+  }
+  return `${decides} The client has ${standing(decider)}${takes}: the request is ${isWithin ? 'within' : 'over'} the limit.`
 }
 
 function standing(limit: ExplainedLimit): string {

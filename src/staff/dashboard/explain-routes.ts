@@ -20,7 +20,7 @@ const EVENT_ID = /^\d{1,15}$/
 /** Registers the page that says which limits a request meets, and why. It charges nothing, so that a GET form asks. */
 export function registerExplainRoutes({ app, internals, pages, read }: PageRoutes): void {
   const { smartRateLimit } = app
-  const { clock, database } = internals
+  const { clock, database, privacy, explainLogged } = internals
 
   async function showExplanation(request: FastifyRequest, reply: FastifyReply) {
     const field = (name: string) => lastParameter(request, name)
@@ -28,7 +28,7 @@ export function registerExplainRoutes({ app, internals, pages, read }: PageRoute
     const logged = await findLogged(field)
     const event = logged !== undefined && 'event' in logged ? logged.event : undefined
     const trial = event === undefined || !isIdAlone(field) ? requestedTrial(request) : trialOf(event)
-    const answer = trial.path === '' ? undefined : await fromDatabase(explain(trial))
+    const answer = trial.path === '' ? undefined : await fromDatabase(explain(trial, logged))
     // A path that was cut within a character is one that no router takes.
     const isCut = event?.path.length === MAX_PATH_LENGTH && answer !== undefined && 'problem' in answer
     const explained = isCut ? { problem: CUT_PATH } : answer
@@ -55,14 +55,26 @@ export function registerExplainRoutes({ app, internals, pages, read }: PageRoute
     return isTold ? { event, policies: await read(policiesThen(event)) } : undefined
   }
 
-  async function explain({ method, path, ip, ...trial }: RequestedTrial): Promise<Explained> {
+  /** @param logged the request in the log; undefined for one that was typed */
+  async function explain(
+    { method, path, ip, ...trial }: RequestedTrial,
+    logged: LoggedRequest | undefined,
+  ): Promise<Explained> {
     const headers = parseHeaders(trial.headers)
     const fields = parseUserFields(trial.fields)
     if (typeof headers === 'string') return { problem: headers }
     if (typeof fields === 'string') return { problem: fields }
     try {
-      const who = { ...(ip !== '' && { ip }), user: describeUser(trial.user, fields) }
-      return { explanation: await smartRateLimit.explain({ method, path, headers, ...who }) }
+      const request = { method, path, headers, user: describeUser(trial.user, fields) }
+      const address = ip === '' ? {} : { ip }
+      if (logged === undefined || 'missing' in logged) {
+        return { explanation: await smartRateLimit.explain({ ...request, ...address }) }
+      }
+      const { client } = logged.event
+      const policies = logged.policies.map(({ policy }) => policy)
+      // The first address of a network that stands for its clients is none of theirs.
+      const known = privacy?.isShortened(client) ? request : { ...request, ...address }
+      return { explanation: await explainLogged(known, { client, policies }) }
     } catch (error) {
       if (!(error instanceof InvalidSettingError)) throw error
       return { problem: visible(errorMessage(error)) }

@@ -10,16 +10,22 @@ import { MAX_COUNT, MAX_WINDOWS, parseRate, type Rate, toRateText } from '../../
  * @throws InvalidRateError for a text that is no rate
  */
 export function generousRate(texts: readonly string[]): string {
-  const rates = texts.map(parseRate)
-  const index = rates.findIndex((rate) => rates.every((other) => isAsGenerous(rate, other)))
-  const found = texts[index]
-  if (found !== undefined) return found
+  // Thousands of rules have a few rates, in a few periods.
+  const distinct = [...new Set(texts)]
+  const rates = distinct.map(parseRate)
   const periods = new Set(rates.flatMap(windowsOf).map(({ periodMs }) => periodMs))
+  const most = new Map(
+    Array.from(periods, (periodMs) => [periodMs, Math.max(...rates.map((rate) => mostWithin(rate, periodMs)))]),
+  )
+  const mostIn = (periodMs: number) => most.get(periodMs) ?? 0
+  const index = rates.findIndex((rate) => windowsOf(rate).every(({ limit, periodMs }) => mostIn(periodMs) <= limit))
+  const found = distinct[index]
+  if (found !== undefined) return found
   return [...periods]
     .toSorted((one, other) => one - other)
     .slice(0, MAX_WINDOWS)
     .map((periodMs) => {
-      const limit = Math.min(MAX_COUNT, Math.max(...rates.map((rate) => mostWithin(rate, periodMs))))
+      const limit = Math.min(MAX_COUNT, mostIn(periodMs))
       return periodMs === MONTH_MS ? `${limit}/month` : toRateText({ limit, periodMs })
     })
     .join(', ')

@@ -255,13 +255,19 @@ export function ruleFormHref(
 /** Returns the clients of a window as CSV, whatever the filter. */
 export function clientsCsvHref(window: ReportWindow, { by }: Listing): string {
   const listing = { by, group: DEFAULT_LISTING.group }
-  return `clients.csv?${new URLSearchParams([...windowFields(window), ...viewEntries({ listing, live: undefined })])}`
+  const fields = [...windowFields(window), ...viewEntries({ listing, live: undefined })]
+  return forSpreadsheets(`clients.csv?${new URLSearchParams(fields)}`)
 }
 
 /** The CSV of keys has whole days of the last ones, as the seed's. */
 export function offendersCsvHref(window: ReportWindow): string {
   const exported = window.since === undefined ? { days: Math.max(1, window.days) } : window
-  return `offenders.csv?${new URLSearchParams(windowFields(exported))}`
+  return forSpreadsheets(`offenders.csv?${new URLSearchParams(windowFields(exported))}`)
+}
+
+/** Asks a CSV for the mark without which spreadsheets take it for a file in the encoding of the machine. */
+export function forSpreadsheets(csv: string): string {
+  return `${csv}${csv.includes('?') ? '&' : '?'}bom=1`
 }
 
 /** The parameter of a page that takes the report that others have read just now. */
@@ -307,5 +313,5 @@ export function eventsHref(window: ReportWindow, filter: EventsFilter = {}): str
 
 /** Returns the address of the CSV of the events that a page of events lists. */
 export function eventsCsvHref(page: string): string {
-  return page.replace(/^events\.html/, 'events.csv')
+  return forSpreadsheets(page.replace(/^events\.html/, 'events.csv'))
 }

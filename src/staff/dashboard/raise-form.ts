@@ -14,7 +14,7 @@ import { lastParameter } from '../shell/request-query.js'
 import { fromDatabase } from '../shell/staff-errors.js'
 import { requireActor } from '../shell/staff-member.js'
 import { staffRoute } from '../shell/staff-routes.js'
-import { offerFor, overrideClientFor, USUAL_LENGTH, usualClient } from './client-offer.js'
+import { canRaise, offerFor, overrideClientFor, USUAL_LENGTH, usualClient } from './client-offer.js'
 import { visible } from './format.js'
 import { clientHref, newOverrideHref, overrideHref } from './links.js'
 import { firstWords } from './override-words.js'
@@ -45,9 +45,9 @@ export function registerRaiseForm({ app, internals, read }: PageRoutes): void {
     const client = overrideClientFor(usualClient(field('client').trim()))
     if (client === undefined) throw new InvalidClientError()
     const requests = await read(readClientRequests(client))
-    const [hit] = hits(requests)
+    const hit = hits(requests).find(({ policy }) => canRaise(policy, limitNamed))
     const decides = hit && overrideFor(hit.client, hit.path)
-    const limit = await findLimit(client, requests, decides)
+    const limit = hit && (await findLimit(client, requests, hit.policy, decides))
     if (limit === undefined || limit.algorithm === 'concurrency') {
       return explain(request, reply, client, 'No limit refused it in the last day that an override can raise.')
     }
@@ -76,6 +76,7 @@ export function registerRaiseForm({ app, internals, read }: PageRoutes): void {
   async function findLimit(
     client: string,
     requests: readonly ClientEvent[],
+    policy: string,
     decides: InForce | undefined,
   ): Promise<HitLimit | undefined> {
     if (decides?.algorithm !== undefined) {
@@ -83,8 +84,6 @@ export function registerRaiseForm({ app, internals, read }: PageRoutes): void {
       const whose = decides.client === client ? 'The override' : `The override of ${visible(decides.client)}`
       return { words: `${whose} in force`, rate: effect, algorithm, pathPattern }
     }
-    const policy = hits(requests)[0]?.policy
-    if (policy === undefined) return undefined
     if (policy !== 'default') {
       const limit = limitNamed(policy)
       if (limit?.pathPattern === undefined) return undefined

@@ -1,10 +1,11 @@
 /** The fields of a form, derived from the description of a table: what is shown, and what was typed. */
 import type { FieldErrors } from '../../ground/errors.js'
+import type { Choice, Field } from '../../ground/field.js'
 import { SECOND_MS } from '../../ground/time/clock.js'
 import { parseIsoTime } from '../../ground/time/iso-time.js'
 import { visible } from '../../ground/visible.js'
 import { readDuration } from '../../limiter/rate-words.js'
-import { type Choice, type Field, type FieldTable, fieldEntries, type Values } from '../../rules/description.js'
+import { type FieldTable, fieldEntries, type Values } from '../../rules/description.js'
 
 /** A control of `fields.hbs`. */
 export interface FormControl {

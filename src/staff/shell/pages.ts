@@ -1,11 +1,13 @@
-import { createHash } from 'node:crypto'
+import { createHash, randomUUID } from 'node:crypto'
 import { existsSync, statSync } from 'node:fs'
 import { readFile } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
+import { Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Handlebars } from '../../generated/handlebars.js'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { packagePath } from '../../ground/package-root.js'
+import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
 import { type Navigation, NO_NAVIGATION } from './navigation.js'
 import type { StaffRole } from './roles.js'
 import { knownMember } from './staff-member.js'
@@ -73,6 +75,18 @@ export type SharedHtml = Map<string, Buffer>
 
 export interface Pages {
   send(reply: FastifyReply, page: PageName, context: object): Promise<FastifyReply>
+  /**
+   * Sends a page that has a long text in it, piece by piece.
+   *
+   * @param createContext receives what stands for the text
+   * @param texts the pieces of the text, in HTML
+   */
+  sendLong(
+    reply: FastifyReply,
+    page: PageName,
+    createContext: (mark: string) => object,
+    texts: Iterable<string>,
+  ): FastifyReply
   /**
    * Sends a page whose HTML others with the same name and navigation share.
    *
@@ -143,6 +157,11 @@ export async function readPages({ folder, navigation }: PagesOptions): Promise<P
     async send(reply, page, context) {
       return sendHtml(reply, render(page, { ...context, navigation: navigationOf(reply.request) }))
     },
+    sendLong(reply, page, createContext, texts) {
+      const mark = randomUUID()
+      const html = render(page, { ...createContext(mark), navigation: navigationOf(reply.request) })
+      return sendHtml(reply, Readable.from(withTexts(html, mark, texts), { objectMode: false }))
+    },
     async sendShared(reply, page, shared, name, createContext) {
       const navigation = navigationOf(reply.request)
       const key = JSON.stringify([name, navigation])
@@ -156,8 +175,22 @@ export async function readPages({ folder, navigation }: PagesOptions): Promise<P
   }
 }
 
-function sendHtml(reply: FastifyReply, html: string | Buffer): FastifyReply {
+function sendHtml(reply: FastifyReply, html: string | Buffer | Readable): FastifyReply {
   return reply.type('text/html; charset=utf-8').send(html)
+}
+
+/** Yields HTML with texts in the place of a mark, and lets other work of the process run in between. */
+async function* withTexts(html: string, mark: string, texts: Iterable<string>): AsyncGenerator<string> {
+  const slices = new CooperativeYield()
+  // A template of a host may leave the text out.
+  const [before = '', behind] = html.split(mark, 2)
+  yield before
+  if (behind === undefined) return
+  for (const text of texts) {
+    yield text
+    if (slices.over()) await slices.pause()
+  }
+  yield behind
 }
 
 /** Creates a function that returns the path of a template: in the folder of the host where that has it. */

@@ -5,6 +5,7 @@ import type { Internals } from '../../plugin/internals.js'
 import { asActor, fromSource, inOneAction } from '../../rules/history/actor.js'
 import { findChangeOf } from '../../rules/history/history.js'
 import { SESSION_MS } from '../sign-in/sessions.js'
+import { decodeBody } from './decoded-body.js'
 import { parsePostedForm } from './posted-form.js'
 import type { Right } from './roles.js'
 import { createActionGuard } from './same-site.js'
@@ -77,8 +78,8 @@ export function parseStaffForms(app: FastifyInstance, bodyLimit: number): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser(
     'application/x-www-form-urlencoded',
-    { parseAs: 'string', bodyLimit },
-    (_request: FastifyRequest, body: string) => parsePostedForm(body),
+    { parseAs: 'buffer', bodyLimit },
+    async (_request: FastifyRequest, body: Buffer) => parsePostedForm(await decodeBody(body)),
   )
 }
 

@@ -1,10 +1,14 @@
-import createError from '@fastify/error'
+import createError, { type FastifyErrorConstructor } from '@fastify/error'
 import type { FastifyRequest } from 'fastify'
 import { MissingTableError } from '../../ground/errors.js'
 import type { OutageLog } from '../../ground/outage-log.js'
 
-/** A request from a client that is not staff. */
-export const StaffOnlyError = createError('FST_RATE_LIMIT_STAFF_ONLY', 'Only staff can see this page.', 403)
+/** A request from a client that is not staff, with what else the answer says. */
+export const StaffOnlyError: FastifyErrorConstructor<{ code: string }, [reason: string]> = createError(
+  'FST_RATE_LIMIT_STAFF_ONLY',
+  'Only staff can see this page.%s',
+  403,
+)
 
 /** A request that only a staff page may send, from another sender. */
 export const CrossSiteError = createError(

@@ -1,11 +1,20 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../../ground/errors.js'
+import { shown } from '../../ground/setting.js'
 import { type Clock, MINUTE_MS } from '../../ground/time/clock.js'
+import { validatePluginOptions } from '../../ground/unknown-option.js'
 import type { Internals } from '../../plugin/internals.js'
 import type { StaffAccounts } from '../sign-in/staff-accounts.js'
-import { fromDatabase, StaffOnlyError } from './staff-errors.js'
+import { fromDatabase } from './staff-errors.js'
 import { countRefusal } from './staff-limits.js'
-import { noteMember, type StaffAnswer, type StaffMember, toStaffMember } from './staff-member.js'
+import {
+  noteMember,
+  noteStranger,
+  type StaffAnswer,
+  type StaffMember,
+  staffOnly,
+  toStaffMember,
+} from './staff-member.js'
 
 /**
  * Returns whether a request comes from staff, and who it is: `{ actor, role }`, a role, or `true` for an admin. The
@@ -45,7 +54,7 @@ export function createStaffGuard(internals: Internals, findMember: FindMember): 
     const member = await findMember(request)
     if (member === undefined) {
       await countRefusal(internals, request, reply)
-      throw new StaffOnlyError()
+      throw staffOnly(request)
     }
     noteMember(request, member)
   }
@@ -56,12 +65,20 @@ export function createStaffGuard(internals: Internals, findMember: FindMember): 
  *
  * @param plugin the plugin that received the check
  */
-export function hostStaff(isStaff: IsStaff, clock: Clock, plugin = 'dashboardPlugin', option = 'isStaff'): FindMember {
+export function hostStaff(isStaff: IsStaff, clock: Clock, plugin: string, option = 'isStaff'): FindMember {
   let loggedAtMs = Number.NEGATIVE_INFINITY
   return async function isStaffOfHost(request) {
     try {
-      return toStaffMember(await isStaff(request))
+      const answer: unknown = await isStaff(request)
+      const member = toStaffMember(answer)
+      if (member === undefined) {
+        noteStranger(request, `${option} answered ${shown(answer)}: it lets in whom it answers { actor, role }`)
+      }
+      return member
     } catch (error) {
+      // A TypeError is about the answer or the code. Other errors, such as a database's, are for the log alone.
+      const reason = error instanceof TypeError ? error.message : "the reason is in the server's log"
+      noteStranger(request, `${option} failed: ${reason}`)
       // Logged once a minute, so that strangers do not decide how much is logged.
       if (Math.abs(clock.now() - loggedAtMs) >= MINUTE_MS) {
         loggedAtMs = clock.now()
@@ -78,9 +95,13 @@ function accountStaff(staff: StaffAccounts): FindMember {
 }
 
 /** Returns the check that the options of a plugin name. Without one every request is refused. */
-export function staffCheck({ staff, isStaff }: StaffOptions, clock: Clock, plugin?: string): FindMember {
+export function staffCheck({ staff, isStaff }: StaffOptions, clock: Clock, plugin = 'dashboardPlugin'): FindMember {
   if (staff !== undefined) return accountStaff(staff)
-  return isStaff === undefined ? async () => undefined : hostStaff(isStaff, clock, plugin)
+  if (isStaff !== undefined) return hostStaff(isStaff, clock, plugin)
+  return async (request) => {
+    noteStranger(request, `${plugin} has neither "staff" nor "isStaff"`)
+    return undefined
+  }
 }
 
 /** The options of `dashboardPlugin` and `adminPlugin` that decide who is staff. */
@@ -95,9 +116,6 @@ export interface StaffOptions {
   readonly isStaff?: IsStaff | undefined
 }
 
-/** The options that Fastify takes for every plugin. */
-const FASTIFY_OPTIONS = ['prefix', 'logLevel', 'logSerializers']
-
 /**
  * Validates the options of a plugin.
  *
@@ -105,11 +123,7 @@ const FASTIFY_OPTIONS = ['prefix', 'logLevel', 'logSerializers']
  * @throws InvalidSettingError for an unknown option, or an invalid one of these
  */
 export function validateStaffOptions(plugin: string, options: StaffOptions, pluginOptions: readonly string[]): void {
-  const taken = ['staff', 'isStaff', ...pluginOptions, ...FASTIFY_OPTIONS]
-  const unknown = Object.keys(options).find((name) => !taken.includes(name))
-  if (unknown !== undefined) {
-    throw new InvalidSettingError(`Option "${unknown}" of ${plugin} does not exist: give one of ${taken.join(', ')}`)
-  }
+  validatePluginOptions(plugin, options, ['staff', 'isStaff', ...pluginOptions, 'prefix'])
   const { staff, isStaff } = options
   if (staff !== undefined && typeof staff?.accountFor !== 'function') {
     throw new InvalidSettingError('Option "staff" is not what staffAccounts({ accounts, sessionSecret }) returns')

@@ -44,6 +44,21 @@ export function noteMember(request: FastifyRequest, member: StaffMember): void {
   members.set(request, member)
 }
 
+const reasons = new WeakMap<FastifyRequest, string>()
+
+/** Keeps why a request comes from no staff. */
+export function noteStranger(request: FastifyRequest, reason: string): void {
+  reasons.set(request, reason)
+}
+
+/** Returns the refusal of a stranger, which outside of production says why and where to read. */
+export function staffOnly(request: FastifyRequest): Error {
+  const reason = process.env.NODE_ENV === 'production' ? undefined : reasons.get(request)
+  return new StaffOnlyError(
+    reason === undefined ? '' : ` ${reason}. See "In your own app" in the README of fastify-smart-ratelimit.`,
+  )
+}
+
 /** Keeps who passed the guard with a request for a copy of it. */
 export function keepMember(request: FastifyRequest, copy: FastifyRequest): void {
   const member = members.get(request)
@@ -64,7 +79,7 @@ export function may(request: FastifyRequest, right: Right): boolean {
 /** @throws StaffOnlyError for a stranger, ActionDeniedError for staff without the right */
 export function requireMay(request: FastifyRequest, right: Right): void {
   const member = knownMember(request)
-  if (member === undefined) throw new StaffOnlyError()
+  if (member === undefined) throw staffOnly(request)
   requireRight(member.role, right)
 }
 

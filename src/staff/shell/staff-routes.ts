@@ -7,6 +7,7 @@ import type { FastifyRequest, FastifySchema } from 'fastify'
  */
 const STAFF_ROUTES = {
   dashboard: './',
+  incident: './',
   'incident-ignore': './',
   'offenders-csv': null,
   'offender-detail': null,

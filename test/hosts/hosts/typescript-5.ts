@@ -5,5 +5,4 @@ export const host: Host = typesHost(5, {
   nodenext: { module: 'nodenext' },
   'nodenext-cjs': { module: 'nodenext' },
   bundler: { module: 'esnext', moduleResolution: 'bundler' },
-  commonjs: { module: 'commonjs', moduleResolution: 'node10', esModuleInterop: true },
 })

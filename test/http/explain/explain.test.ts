@@ -8,11 +8,11 @@ import type { Explanation } from '../../../src/http/explain/explain.js'
 import type { RateLimitOptions } from '../../../src/plugin/settings/options.js'
 import { atEnd } from '../../support/at-end.js'
 import { startApp } from '../../support/build-app.js'
-import { forEachDatabase } from '../../support/databases.js'
+import { forAnyDatabase } from '../../support/databases.js'
 
 const IP = '203.0.113.7'
 
-forEachDatabase((_provider, open) => {
+forAnyDatabase((_provider, open) => {
   test('limits are listed in their order, with what decides and why the others do not', async (t) => {
     const { app, rules, request } = await start(t, {
       middleware: {
@@ -174,6 +174,7 @@ forEachDatabase((_provider, open) => {
     assert.equal(await why({ path: '/', headers: { 'x-internal': 'yes' } }), 'The option "skip" exempts the request.')
     const { limits, decided_by } = await app.smartRateLimit.explain({
       path: '/nowhere',
+      ip: IP,
       headers: { Host: 'a.example' },
     })
     assert.deepEqual([decided_by, limits.at(-1)?.rate, limits.at(-1)?.remaining], ['default', null, 3])

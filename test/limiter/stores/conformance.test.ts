@@ -1,9 +1,9 @@
 import assert from 'node:assert/strict'
-import { describe, test } from 'node:test'
-import { storeConformance } from '../../../src/limiter/conformance/conformance.js'
+import { after, before, describe, test } from 'node:test'
 import { MemoryStore } from '../../../src/limiter/stores/memory/memory-store.js'
 import { RedisStore } from '../../../src/limiter/stores/redis/redis-store.js'
 import { DatabaseStore } from '../../../src/limiter/stores/sql/database-store.js'
+import { storeConformance } from '../../conformance/conformance.js'
 import { openStore } from '../../support/store-location.js'
 import { forEachStore, onRedisCluster, type TestStore } from '../../support/stores.js'
 
@@ -13,16 +13,12 @@ describe('the memory store', () => {
 
 function proveStore(name: string, open: () => Promise<TestStore>): void {
   describe(`the store on ${name}`, () => {
-    for (const { name, prove } of storeConformance) {
-      test(name, async () => {
-        const { location, close } = await open()
-        try {
-          await prove(() => openStore(location))
-        } finally {
-          await close()
-        }
-      })
-    }
+    let opened: TestStore
+    before(async () => {
+      opened = await open()
+    })
+    after(() => opened.close())
+    for (const { name, prove } of storeConformance) test(name, () => prove(() => openStore(opened.location)))
   })
 }
 

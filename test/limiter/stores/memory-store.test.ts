@@ -3,6 +3,7 @@ import { describe, test } from 'node:test'
 import { type Policy, RATE_ALGORITHMS } from '../../../src/limiter/algorithm.js'
 import { parseRate, toPolicy } from '../../../src/limiter/rate.js'
 import { MemoryStore } from '../../../src/limiter/stores/memory/memory-store.js'
+import { long } from '../../support/long.js'
 import { fc } from '../../support/properties.js'
 
 const POLICY = { algorithm: 'fixed_window', limit: 1, periodMs: 60_000 } as const
@@ -91,15 +92,21 @@ describe('the memory store, bounded', () => {
       let [last, nowMs] = ['a', NOW_MS]
       for (const { key, cost, waitMs, ...policy } of trace) {
         nowMs += waitMs
-        // The place of the last key is taken: what it was not refused for is forgotten.
-        for (const [name, { isRefused, resetAtMs }] of counters) {
-          if (key !== last && name.startsWith(last) && !(isRefused && resetAtMs > nowMs)) counters.delete(name)
+        // The place of the last key is taken: what it was not refused for is forgotten. Looking takes no place.
+        if (cost > 0) {
+          for (const [name, { isRefused, resetAtMs }] of counters) {
+            if (key !== last && name.startsWith(last) && !(isRefused && resetAtMs > nowMs)) counters.delete(name)
+          }
+          last = key
         }
-        last = key
         const name = `${key} ${policy.algorithm}`
-        const { unbounded } = counters.get(name) ?? { unbounded: new MemoryStore() }
+        const before = counters.get(name)
+        const unbounded = before?.unbounded ?? new MemoryStore()
         const expected = unbounded.checkOne({ key, policy, cost }, nowMs)
-        counters.set(name, { unbounded, isRefused: !expected.allowed, resetAtMs: nowMs + expected.resetMs })
+        if (cost > 0 || before !== undefined) {
+          const isRefused = cost > 0 ? !expected.allowed : (before?.isRefused ?? false)
+          counters.set(name, { unbounded, isRefused, resetAtMs: nowMs + expected.resetMs })
+        }
         // A counter that was forgotten after its expiry counts anew what was taken.
         const decision = store.checkOne({ key, policy, cost }, nowMs)
         assert.deepEqual({ ...decision, taken: 0 }, { ...expected, taken: 0 }, name)
@@ -143,7 +150,7 @@ describe('the memory store, bounded', () => {
     assert.equal(check(store, 'refused').count, 1)
   })
 
-  test('after 150,000 made-up keys that are refused it lets newcomers in, and none of the refused', () => {
+  test('after 150,000 made-up keys that are refused it lets newcomers in, and none of the refused', long(), () => {
     const store = new MemoryStore()
     for (let attempt = 0; attempt < 2; attempt++) check(store, 'ip:203.0.113.7')
     for (let index = 0; index < 150_000; index++) {
@@ -158,6 +165,22 @@ describe('the memory store, bounded', () => {
     assert.ok(forgotten <= 3, `${forgotten} of 300 were let in`)
     assert.equal(store.size, 100_000)
   })
+
+  for (const algorithm of RATE_ALGORITHMS) {
+    test(`a look at a refused client is no reason to forget it or another one: ${algorithm}`, () => {
+      const store = new MemoryStore({ maxKeys: 1 })
+      const ask = (key: string, cost: number, limit = 1) =>
+        store.checkOne({ key, policy: { ...POLICY, algorithm, limit }, cost }, NOW_MS)
+      assert.deepEqual([ask('refused', 1).allowed, ask('refused', 1).allowed], [true, false])
+      // It has its place, and gives that to the next one.
+      ask('refused', 0)
+      ask('other', 1, 2)
+      // It is kept apart, and does not take the place of the next one.
+      ask('refused', 0)
+      assert.deepEqual([ask('other', 1, 2).remaining, store.size], [0, 1])
+      assert.equal(ask('refused', 1).allowed, false)
+    })
+  }
 
   test('makes room with the counters of refused clients once their window is over', () => {
     const store = new MemoryStore({ maxKeys: 3 })
@@ -185,7 +208,7 @@ describe('the memory store, bounded', () => {
       assert.equal(check(store, `new${index}`, NOW_MS + 70_000).count, 2)
   })
 
-  test('makes room for more random keys than it has, and counts on for those it kept', () => {
+  test('makes room for more random keys than it has, and counts on for those it kept', long(), () => {
     const store = new MemoryStore()
     for (let index = 0; index < 300_000; index++) check(store, `k${index}`)
     assert.equal(store.size, 100_000)
@@ -195,6 +218,7 @@ describe('the memory store, bounded', () => {
   })
 
   test('refuses a size that is none', () => {
-    for (const maxKeys of [0, -1, 1.5, Number.NaN]) assert.throws(() => new MemoryStore({ maxKeys }), /maxKeys/)
+    for (const maxKeys of [0, -1, 1.5, Number.NaN, 2 ** 24 + 1])
+      assert.throws(() => new MemoryStore({ maxKeys }), /maxKeys/)
   })
 })

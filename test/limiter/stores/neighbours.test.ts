@@ -14,6 +14,7 @@ import { openDatabase, startApp } from '../../support/build-app.js'
 import { forEachDatabase } from '../../support/databases.js'
 import { EVENT } from '../../support/events.js'
 import { eventually } from '../../support/eventually.js'
+import { long } from '../../support/long.js'
 import { fc } from '../../support/properties.js'
 import { foldRollups } from '../../support/rollups.js'
 import { openStore } from '../../support/store-location.js'
@@ -75,7 +76,7 @@ const checks: fc.Arbitrary<Check> = fc.record({
 })
 
 function proveStore(name: string, open: () => Promise<TestStore>): void {
-  test(`no check fails the others of its batch on ${name}`, async (t) => {
+  test(`no check fails the others of its batch on ${name}`, long(), async (t) => {
     const { location, close } = await open()
     const store = openStore(location)
     const some = fc.sample(checks, { seed: seedOf(t), numRuns: BATCHES * BATCH_SIZE })
@@ -102,6 +103,15 @@ function proveStore(name: string, open: () => Promise<TestStore>): void {
 
 forEachStore(proveStore)
 onRedisCluster(proveStore)
+
+test('no check fails in memory', (t) => {
+  const store = new MemoryStore()
+  for (const check of fc.sample(checks, { seed: seedOf(t), numRuns: BATCHES * BATCH_SIZE })) {
+    for (const policy of [check.policy, { ...check.policy, algorithm: 'concurrency' } as const]) {
+      assert.equal(store.check([{ ...check, policy }], NOW_MS).length, 1)
+    }
+  }
+})
 
 forEachDatabase((provider) => {
   test('a window that has counted as much as its column holds refuses its client, and fails no other check', async (t) => {
@@ -216,37 +226,39 @@ forEachDatabase((provider) => {
     })
   }
 
-  test('a batch behind the one that met a locked counter decides about the others at once', {
-    skip: provider === 'sqlite' && 'SQLite has no rows to lock',
-  }, async (t) => {
-    const { url, client, database } = await openDatabase(t, provider)
-    const lockTimeoutMs = 1_000
-    const store = new DatabaseStore({ database: client }, lockTimeoutMs)
-    const policy = { algorithm: 'fixed_window', limit: 5, periodMs: DAY_MS } as const
-    const check = (key: string): Check => ({ key, policy, cost: 1 })
-    await store.check([check('locked')], NOW_MS)
-    const other = new pg.Client({ connectionString: url })
-    await other.connect()
-    atEnd(t, () => other.end())
-    await other.query('BEGIN')
-    await other.query(`SELECT FROM ${database.dialect.table('rate_limit_counter')} WHERE key = 'locked' FOR UPDATE`)
-    const decided = () =>
-      store.check([check('locked'), check('free')], NOW_MS).catch((error: unknown) => {
-        if (!(error instanceof PartlyDecidedError)) throw error
-        return error.decisions
-      })
-    const counts = async () => (await decided()).map((decision) => decision?.count)
+  test(
+    'a batch behind the one that met a locked counter decides about the others at once',
+    long(provider === 'sqlite' && 'SQLite has no rows to lock'),
+    async (t) => {
+      const { url, client, database } = await openDatabase(t, provider)
+      const lockTimeoutMs = 1_000
+      const store = new DatabaseStore({ database: client }, lockTimeoutMs)
+      const policy = { algorithm: 'fixed_window', limit: 5, periodMs: DAY_MS } as const
+      const check = (key: string): Check => ({ key, policy, cost: 1 })
+      await store.check([check('locked')], NOW_MS)
+      const other = new pg.Client({ connectionString: url })
+      await other.connect()
+      atEnd(t, () => other.end())
+      await other.query('BEGIN')
+      await other.query(`SELECT FROM ${database.dialect.table('rate_limit_counter')} WHERE key = 'locked' FOR UPDATE`)
+      const decided = () =>
+        store.check([check('locked'), check('free')], NOW_MS).catch((error: unknown) => {
+          if (!(error instanceof PartlyDecidedError)) throw error
+          return error.decisions
+        })
+      const counts = async () => (await decided()).map((decision) => decision?.count)
 
-    assert.deepEqual(await counts(), [undefined, 1])
-    const startedMs = performance.now()
-    assert.deepEqual(await counts(), [undefined, 2])
-    assert.ok(performance.now() - startedMs < lockTimeoutMs, 'it did not wait again')
-    await other.query('COMMIT')
-    await store.check([check('locked')], NOW_MS)
-    assert.deepEqual(await counts(), [3, 3], 'a lock that has ended is forgotten')
-  })
+      assert.deepEqual(await counts(), [undefined, 1])
+      const startedMs = performance.now()
+      assert.deepEqual(await counts(), [undefined, 2])
+      assert.ok(performance.now() - startedMs < lockTimeoutMs, 'it did not wait again')
+      await other.query('COMMIT')
+      await store.check([check('locked')], NOW_MS)
+      assert.deepEqual(await counts(), [3, 3], 'a lock that has ended is forgotten')
+    },
+  )
 
-  test('no event is refused by the table, whatever is in it', async (t) => {
+  test('no event is refused by the table, whatever is in it', long(), async (t) => {
     const { client, database } = await openDatabase(t, provider)
     const numbers = fc.oneof(fc.double(), fc.constantFrom(Number.MAX_SAFE_INTEGER, 2 ** 63, 1e300, -1, 0.5))
     const events: fc.Arbitrary<RateLimitEvent> = fc.record({

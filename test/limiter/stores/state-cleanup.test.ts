@@ -8,6 +8,7 @@ import { cleanupState } from '../../../src/limiter/stores/sql/state-cleanup.js'
 import { fakeClock } from '../../support/clock.js'
 import { countStatements } from '../../support/count-statements.js'
 import { forEachDatabase } from '../../support/databases.js'
+import { long } from '../../support/long.js'
 
 forEachDatabase((provider, open) => {
   test('cleanup deletes what expired in every table, in batches, and nothing that still counts', async () => {
@@ -113,7 +114,7 @@ forEachDatabase((provider, open) => {
     }
   })
 
-  test('counting what is old is waited for like a report, and longer than for a batch', async () => {
+  test('counting what is old is waited for like a report, and longer than for a batch', long(), async () => {
     const { client, database, close } = await open()
     try {
       const tables = ['rate_limit_event', 'rate_limit_counter'].map((name) => database.dialect.table(name)).join(', ')

@@ -3,16 +3,17 @@ import assert from 'node:assert/strict'
 import { describe, type TestContext, test } from 'node:test'
 import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../../src/ground/time/clock.js'
 import { type Algorithm, RATE_ALGORITHMS } from '../../../src/limiter/algorithm.js'
-import { createReference } from '../../../src/limiter/conformance/conformance-traces.js'
 import { MemoryStore } from '../../../src/limiter/stores/memory/memory-store.js'
 import type { Store } from '../../../src/limiter/stores/store.js'
+import { createReference } from '../../conformance/traces.js'
+import { longLeftOut } from '../../support/long.js'
 import { fc } from '../../support/properties.js'
 import { openStore } from '../../support/store-location.js'
 import { forEachStore } from '../../support/stores.js'
 
 const STEPS = 50
 /** A trace is a hundred checks or so. `TEST_TRACES` asks for more traces. */
-const SHARED_TRACES = Number(process.env.TEST_TRACES ?? 30)
+const SHARED_TRACES = Number(process.env.TEST_TRACES ?? (longLeftOut ? 10 : 30))
 /** A database or Redis takes ten to a hundred times as long as memory. */
 const MEMORY_TRACES = 10 * SHARED_TRACES
 /** As many traces at once as there are connections, so that they wait for the disk together. */

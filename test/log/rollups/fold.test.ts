@@ -11,13 +11,14 @@ import { markedHours, recountHour } from '../../../src/log/rollups/fold.js'
 import { atEnd } from '../../support/at-end.js'
 import { forEachDatabase } from '../../support/databases.js'
 import { EVENT } from '../../support/events.js'
+import { long } from '../../support/long.js'
 
 const HOUR = Math.floor(Date.now() / HOUR_MS) - 48
 const START_MS = HOUR * HOUR_MS
 const NOW_MS = START_MS + 5 * HOUR_MS
 
 forEachDatabase((provider, open) => {
-  test('two processes that count an hour again count it once', async (t) => {
+  test('two processes that count an hour again count it once', long(), async (t) => {
     const { database, url, schema, steps, touch, counted } = await start(t)
     const other = new Database(url, schema)
     atEnd(t, () => other.close())
@@ -31,7 +32,7 @@ forEachDatabase((provider, open) => {
     }
   })
 
-  test('an hour whose events change between two steps is counted anew, and not stuck', async (t) => {
+  test('an hour whose events change between two steps is counted anew, and not stuck', long(), async (t) => {
     const { database, steps, touch, counted, table } = await start(t)
     await steps(3)
     await foldAll(database, NOW_MS)

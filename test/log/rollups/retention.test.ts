@@ -7,6 +7,8 @@ import { listChanges } from '../../../src/rules/history/history.js'
 import { markIncident } from '../../../src/rules/history/incident-changes.js'
 import { fakeClock } from '../../support/clock.js'
 import { forEachDatabase } from '../../support/databases.js'
+import { logRows } from '../../support/events.js'
+import { foldRollups } from '../../support/rollups.js'
 
 forEachDatabase((_provider, open) => {
   test('who ignored an incident is forgotten with the events of that time; changes of rules stay', async (t) => {
@@ -25,5 +27,27 @@ forEachDatabase((_provider, open) => {
     assert.deepEqual(await names(), ['incident user:29', 'incident user:31', 'rule login'])
     await cleanupOldEvents(database, clock)
     assert.deepEqual(await names(), ['incident user:29', 'rule login'])
+  })
+
+  test('of several runs at once, each goes on until it is stopped, or no old event is left', async (t) => {
+    const clock = fakeClock()
+    const { log, close } = await open(clock)
+    t.after(close)
+    const timestampMs = clock.now() - 40 * DAY_MS
+    await logRows(
+      log,
+      Array.from({ length: 700 }, () => ({ timestampMs, client: 'user:1', key: 'user:1' })),
+    )
+    await foldRollups(log, clock.now())
+    /** Deletes old events until so many are deleted. */
+    const run = (most = Number.POSITIVE_INFINITY) => {
+      const stop = new AbortController()
+      const onProgress = (deleted: number) => {
+        if (deleted >= most) stop.abort()
+      }
+      return cleanupOldEvents(log, clock, { batchSize: 20, onProgress, signal: stop.signal })
+    }
+    assert.deepEqual(await Promise.all([run(200), run(200), run(200)]), [200, 200, 200])
+    assert.equal(await run(), 100)
   })
 })

@@ -10,7 +10,7 @@ import { analyticsFor } from '../../../src/plugin/analytics.js'
 import { atEnd } from '../../support/at-end.js'
 import { fakeClock } from '../../support/clock.js'
 import { forEachDatabase } from '../../support/databases.js'
-import { logRows } from '../../support/log-events.js'
+import { logRows } from '../../support/events.js'
 import { foldRollups } from '../../support/rollups.js'
 
 const DAY_START_MS = Date.UTC(2030, 0, 15)

@@ -55,7 +55,7 @@ for (const [options, complaint] of [
 
 test('a webhook may have an @ in its path, where no name precedes its host', () => {
   const alertWebhook = 'https://example.com/@ops?to=a@b'
-  assert.equal(resolveSettings({ alertWebhook }, {}).alerts.webhook, alertWebhook)
+  assert.equal(resolveSettings({ alertWebhook }, {}).alerts.alertWebhook, alertWebhook)
 })
 
 test('all of them come from the environment, and a wrong one is called by its variable', () => {
@@ -73,21 +73,22 @@ test('all of them come from the environment, and a wrong one is called by its va
     DEFAULT_FROM_EMAIL: 'Rate limits <alerts@example.com>',
     SMTP_URL: 'smtps://user:p%40ss@mail.example.com',
   }
-  assert.deepEqual(resolveSettings({}, environment).alerts, {
-    threshold: 5,
-    emails: ['a@example.com', 'b@example.com'],
-    webhook: 'https://example.com/hook',
-    webhookKeys: [Buffer.alloc(32, 7), Buffer.alloc(32, 7)],
-    webhookFormat: 'pagerduty',
-    routingKey: 'R0123456789abcdef0123456789abcde',
-    cooldownMs: 3_600_000,
-    notifiesResolved: true,
+  const { alerts } = resolveSettings({}, environment)
+  const expected = {
+    alertThreshold: 5,
+    alertEmails: ['a@example.com', 'b@example.com'],
+    alertWebhook: 'https://example.com/hook',
+    alertWebhookSecret: [Buffer.alloc(32, 7), Buffer.alloc(32, 7)],
+    alertWebhookFormat: 'pagerduty',
+    alertRoutingKey: 'R0123456789abcdef0123456789abcde',
+    alertCooldown: 3_600,
+    alertResolved: true,
     publicUrl: 'https://example.com/ops/%281%29/dashboard/',
-    from: 'Rate limits <alerts@example.com>',
+    defaultFromEmail: 'Rate limits <alerts@example.com>',
     smtpUrl: 'smtps://user:p%40ss@mail.example.com',
-    mailer: undefined,
     blockPrivateNetworks: true,
-  })
+  }
+  for (const [name, value] of Object.entries(expected)) assert.deepEqual(Reflect.get(alerts, name), value, name)
   for (const [variable, value] of [
     ['RATELIMIT_ALERT_EMAILS', 'ops'],
     ['RATELIMIT_ALERT_WEBHOOK', 'nowhere'],
@@ -100,5 +101,5 @@ test('all of them come from the environment, and a wrong one is called by its va
 
 test('an option goes before its variable', () => {
   const { alerts } = resolveSettings({ alertEmails: ['a@example.com'] }, { RATELIMIT_ALERT_EMAILS: 'b@example.com' })
-  assert.deepEqual(alerts.emails, ['a@example.com'])
+  assert.deepEqual(alerts.alertEmails, ['a@example.com'])
 })

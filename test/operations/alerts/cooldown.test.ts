@@ -1,7 +1,7 @@
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { DAY_MS, HOUR_MS, MINUTE_MS } from '../../../src/ground/time/clock.js'
-import type { AlertSettingOptions } from '../../../src/operations/alerts/alert-settings.js'
+import type { AlertSettingOptions } from '../../../src/operations/alerts/channels/channels.js'
 import { startAlerts } from '../../support/alerts.js'
 import { forEachDatabase } from '../../support/databases.js'
 import { startMailServer } from '../../support/mail-server.js'

@@ -2,6 +2,7 @@ import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
 import { createTransport } from 'nodemailer'
 import { SHORT_TIMES, startAlerts } from '../../support/alerts.js'
+import { logRows } from '../../support/events.js'
 import { headerOf, partOf, startMailServer } from '../../support/mail-server.js'
 import { closedPort } from '../../support/tcp-proxy.js'
 import { startWebhookReceiver } from '../../support/webhook-receiver.js'
@@ -72,18 +73,11 @@ describe('an alert by email', () => {
   test('lists a hundred offenders, and says how many more there are', async (t) => {
     const { url, mails } = await startMailServer(t)
     const { analytics, database, clock } = await startAlerts(t)
-    const timestamp = new Date(clock.now())
-    await database.client.rateLimitEvent.createMany({
-      data: Array.from({ length: 103 }, (_, place) => ({
-        timestamp,
-        key: `user:${place}`,
-        path: '/',
-        method: 'GET',
-        allowed: false,
-        count: 2,
-        limit: 1,
-      })),
-    })
+    const refused = { timestampMs: clock.now(), allowed: false, outcome: 'over_limit' } as const
+    await logRows(
+      database.database,
+      Array.from({ length: 103 }, (_, place) => ({ ...refused, key: `user:${place}` })),
+    )
     const { sendOffenderAlerts } = analytics({ defaultFromEmail: FROM, smtpUrl: url })
     const { offenders } = await sendOffenderAlerts({ threshold: 1, emailTo: 'ops@example.com' })
 

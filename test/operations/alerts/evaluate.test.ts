@@ -1,12 +1,18 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { evaluate, type StoredAlert } from '../../../src/operations/alerts/evaluate.js'
+import type { Entry } from '../../../src/operations/alerts/ledger.js'
+import { evaluate } from '../../../src/operations/alerts/offenders.js'
 
 const NOW = 1_000_000
 const COOLDOWN = 1_000
+const SETTINGS = { alertCooldown: COOLDOWN / 1_000, alertResolved: true }
 
-function alert(changes: Partial<StoredAlert>): StoredAlert {
-  return { key: 'key', count: 10, notifiedMs: NOW - 500, resolvedMs: null, claimedUntilMs: null, ...changes }
+function alert(changes: Partial<Entry>): Entry {
+  return { key: 'key', count: 10, notifiedMs: NOW - 500, resolvedMs: null, ...changes }
+}
+
+function ledger(...entries: readonly Entry[]): ReadonlyMap<string, Entry> {
+  return new Map(entries.map((entry) => [entry.key, entry]))
 }
 
 /** The known alert of a key, how often it is blocked now (0: not over the threshold), and the outcome. */
@@ -18,18 +24,9 @@ for (const [why, known, count, outcome] of [
   ['was notified, and the cool-down is nearly over', alert({ notifiedMs: NOW - COOLDOWN + 1 }), 5, 'nothing'],
   ['was notified by a clock that was a little ahead', alert({ notifiedMs: NOW + COOLDOWN - 1 }), 5, 'nothing'],
   ['was notified by a clock that was far ahead', alert({ notifiedMs: NOW + COOLDOWN }), 5, 'alert'],
-  ['is being notified by another run', alert({ notifiedMs: null, claimedUntilMs: NOW + 1 }), 50, 'nothing'],
-  [
-    'was claimed by a clock that was far ahead',
-    alert({ notifiedMs: null, claimedUntilMs: NOW + 86_400_000 }),
-    5,
-    'alert',
-  ],
-  ['was claimed by a run that died', alert({ notifiedMs: null, claimedUntilMs: NOW }), 5, 'alert'],
   ['could not be notified', alert({ notifiedMs: null, count: 0 }), 5, 'alert'],
   ['fell silent', alert({}), 0, 'resolved'],
   ['fell silent, and was notified as resolved', alert({ resolvedMs: NOW - 100 }), 0, 'nothing'],
-  ['fell silent, and another run tells that', alert({ claimedUntilMs: NOW + 1 }), 0, 'nothing'],
   ['was never notified, and fell silent', alert({ notifiedMs: null }), 0, 'nothing'],
   ['came back within the cool-down', alert({ resolvedMs: NOW - 100 }), 5, 'nothing'],
   ['came back within the cool-down, doubled', alert({ resolvedMs: NOW - 100 }), 20, 'alert'],
@@ -37,31 +34,29 @@ for (const [why, known, count, outcome] of [
   test(`a key that ${why}: ${outcome}`, () => {
     const offenders = count === 0 ? [] : [{ key: 'key', blocked_count: count }]
     const evaluation = evaluate(
-      known === undefined ? [] : [known],
-      { offenders, isComplete: true, days: 1 },
-      { cooldownMs: COOLDOWN, notifiesResolved: true },
+      known === undefined ? ledger() : ledger(known),
+      { offenders, isComplete: true },
+      SETTINGS,
       NOW,
     )
-    assert.deepEqual(evaluation.offenders, outcome === 'alert' ? offenders : [])
+    assert.deepEqual(evaluation.due, outcome === 'alert' ? offenders : [])
     assert.deepEqual(evaluation.resolved, outcome === 'resolved' ? ['key'] : [])
   })
 }
 
 test('no key counts as resolved where the list of offenders was cut, or where resolved keys are not notified', () => {
-  const found = { offenders: [], isComplete: false, days: 1 }
-  const policy = { cooldownMs: COOLDOWN, notifiesResolved: true }
-  assert.deepEqual(evaluate([alert({})], found, policy, NOW).resolved, [])
-  const complete = { ...found, isComplete: true }
-  assert.deepEqual(evaluate([alert({})], complete, { ...policy, notifiesResolved: false }, NOW).resolved, [])
+  const entries = ledger(alert({}))
+  assert.deepEqual(evaluate(entries, { offenders: [], isComplete: false }, SETTINGS, NOW).resolved, [])
+  const complete = { offenders: [], isComplete: true }
+  assert.deepEqual(evaluate(entries, complete, { ...SETTINGS, alertResolved: false }, NOW).resolved, [])
 })
 
 test('the active keys are those that were or are notified, without those that fell silent', () => {
-  const known = [alert({ key: 'silent' }), alert({ key: 'quiet' }), alert({ key: 'past', resolvedMs: NOW - 1 })]
+  const entries = ledger(alert({ key: 'silent' }), alert({ key: 'quiet' }), alert({ key: 'past', resolvedMs: NOW - 1 }))
   const offenders = [
     { key: 'quiet', blocked_count: 11 },
     { key: 'new', blocked_count: 5 },
   ]
-  const policy = { cooldownMs: COOLDOWN, notifiesResolved: true }
-  const { remaining, resolved } = evaluate(known, { offenders, isComplete: true, days: 1 }, policy, NOW)
+  const { remaining, resolved } = evaluate(entries, { offenders, isComplete: true }, SETTINGS, NOW)
   assert.deepEqual([remaining, resolved], [2, ['silent']])
 })

@@ -2,11 +2,12 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HOUR_MS, MINUTE_MS } from '../../../src/ground/time/clock.js'
-import type { AlertSettingOptions } from '../../../src/operations/alerts/alert-settings.js'
-import { WEBHOOK_FORMATS } from '../../../src/operations/alerts/webhook-format.js'
+import type { AlertSettingOptions } from '../../../src/operations/alerts/channels/channels.js'
+import { WEBHOOK_FORMATS } from '../../../src/operations/alerts/channels/webhook-format.js'
 import { startAlerts } from '../../support/alerts.js'
 import { forEachDatabase } from '../../support/databases.js'
-import { logRows } from '../../support/log-events.js'
+import { logRows } from '../../support/events.js'
+import { long } from '../../support/long.js'
 import { headerOf, startMailServer } from '../../support/mail-server.js'
 import { startWebhookReceiver } from '../../support/webhook-receiver.js'
 
@@ -91,7 +92,7 @@ forEachDatabase((_provider, open) => {
     return { ...run, goOn, send: (options: AlertSettingOptions) => run.analytics(options).sendIncidentAlerts() }
   }
 
-  test('every kind of incident is one message through each channel, however it begins and grows', async (t) => {
+  test('every kind of incident is one message through each channel, however it begins and grows', long(), async (t) => {
     const mailServer = await startMailServer(t)
     const { goOn, send } = await start(t)
     const receivers = await Promise.all(
@@ -114,7 +115,7 @@ forEachDatabase((_provider, open) => {
     }
   })
 
-  test('what was told as the incident of a policy is told to be over under the same name', async (t) => {
+  test('what was told as the incident of a policy is told to be over under the same name', long(), async (t) => {
     const pager = await startWebhookReceiver(t)
     const chat = await startWebhookReceiver(t)
     const { goOn, send, analytics } = await start(t)

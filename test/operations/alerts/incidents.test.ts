@@ -2,11 +2,11 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HOUR_MS, MINUTE_MS } from '../../../src/ground/time/clock.js'
-import type { AlertSettingOptions } from '../../../src/operations/alerts/alert-settings.js'
-import { WEBHOOK_FORMATS } from '../../../src/operations/alerts/webhook-format.js'
+import type { AlertSettingOptions } from '../../../src/operations/alerts/channels/channels.js'
+import { WEBHOOK_FORMATS } from '../../../src/operations/alerts/channels/webhook-format.js'
 import { SHORT_TIMES, startAlerts } from '../../support/alerts.js'
-import { forEachDatabase } from '../../support/databases.js'
-import { logRows } from '../../support/log-events.js'
+import { forAnyDatabase } from '../../support/databases.js'
+import { logRows } from '../../support/events.js'
 import { headerOf, partOf, startMailServer } from '../../support/mail-server.js'
 import { startWebhookReceiver } from '../../support/webhook-receiver.js'
 
@@ -15,7 +15,7 @@ const DASHBOARD = 'https://example.com/ops/dashboard/'
 /** Breaks out of a header, of HTML, of Markdown, and hides what follows. */
 const HOSTILE = 'user:x\r\nBcc: all@example.com\r\n\r\n<b onload="x">`*_[a](http://evil.example)\u202e'
 
-forEachDatabase((_provider, open) => {
+forAnyDatabase((_provider, open) => {
   async function start(t: Parameters<typeof startAlerts>[0]) {
     const run = await startAlerts(t, open)
     /** Puts refusals of a client into the log. */
@@ -49,7 +49,7 @@ forEachDatabase((_provider, open) => {
     assert.equal(headerOf(raw, 'Subject'), '[fastify-smart-ratelimit] Incident: 203.0.113.0/24')
     const since = incident?.from.slice(0, 16)
     const time = `since=${since?.replace(':', '%3A')}Z`
-    const link = `${DASHBOARD}?${time}#incident-${incident?.id}`
+    const link = `${DASHBOARD}incident.html?id=${incident?.id}&${time}`
     const when = `${since?.replace('T', ' ')} UTC`
     assert.equal(
       partOf(raw, 'text/plain').replaceAll('\r\n', '\n').trimEnd(),

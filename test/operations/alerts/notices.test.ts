@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { test } from 'node:test'
 import { HOUR_MS } from '../../../src/ground/time/clock.js'
 import type { RateLimitOptions } from '../../../src/index.js'
+import { WEBHOOK_FORMATS } from '../../../src/operations/alerts/channels/webhook-format.js'
 import { deleteOldNotices } from '../../../src/operations/alerts/notice-table.js'
-import { WEBHOOK_FORMATS } from '../../../src/operations/alerts/webhook-format.js'
 import { openDatabase } from '../../support/build-app.js'
 import { fakeClock } from '../../support/clock.js'
 import { forEachDatabase } from '../../support/databases.js'
@@ -95,6 +95,35 @@ forEachDatabase((provider) => {
     assert.deepEqual([mailServer.mails.length, receiver.posts.length], [2, 5])
     const clients = receiver.posts.slice(-2).map(({ body }) => JSON.parse(body).notice.client)
     assert.deepEqual(clients.toSorted(), ['user:a', 'user:b'])
+  })
+
+  test('however many notices three apps make at once, each is told of once, also after a message that is refused', async (t) => {
+    const database = await openDatabase(t, provider)
+    const receiver = await startWebhookReceiver(t, 200, 200, 400, 200)
+    const clock = fakeClock(NOON_MS)
+    const plugin = { alertWebhook: receiver.url }
+    const apps = await Promise.all([1, 2, 3].map(() => startNoticeApp(t, database, { clock, plugin })))
+    const users = Array.from({ length: 90 }, (_, index) => `u${index}`)
+    await Promise.all(users.map((user, index) => apps[index % apps.length]?.use(800, user)))
+    const delivered = () => receiver.posts.filter((_, index) => index !== 2)
+    await eventually('all messages are sent', () => new Set(delivered().map(({ body }) => body)).size === users.length)
+    for (const { app } of apps) await app.close()
+    const clients = delivered().map(({ body }) => JSON.parse(body).notice.client)
+    assert.deepEqual(clients.toSorted(), users.map((user) => `user:${user}`).toSorted())
+  })
+
+  test('two runs of alerts at once tell of twenty notices each, and the next one of the others', async (t) => {
+    const database = await openDatabase(t, provider)
+    const receiver = await startWebhookReceiver(t)
+    const clock = fakeClock(NOON_MS)
+    const server = await startNoticeApp(t, database, { clock })
+    await Promise.all(Array.from({ length: 45 }, (_, index) => server.use(800, `u${index}`)))
+    await server.app.close()
+    const { app } = await startNoticeApp(t, database, { clock, plugin: { alertWebhook: receiver.url } })
+    const run = async () => (await app.smartRateLimit.analytics.sendIncidentAlerts()).channels.webhook
+    assert.deepEqual(await Promise.all([run(), run()]), [{ told: 20 }, { told: 20 }])
+    assert.deepEqual(await run(), { told: 5 })
+    assert.equal(new Set(receiver.posts.map(({ body }) => JSON.parse(body).notice.id)).size, 45)
   })
 
   test('a server deletes the notices of windows that are over, a day after they were made at the earliest', async (t) => {

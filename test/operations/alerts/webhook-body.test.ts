@@ -1,14 +1,15 @@
 import assert from 'node:assert/strict'
 import { describe, test } from 'node:test'
-import type { AlertMessage } from '../../../src/operations/alerts/message.js'
-import { clientLink, toSentence } from '../../../src/operations/alerts/message.js'
-import { toWebhookBody } from '../../../src/operations/alerts/webhook-body.js'
+import { clientLink } from '../../../src/operations/alerts/channels/message.js'
+import { toWebhookBody } from '../../../src/operations/alerts/channels/webhook-body.js'
+import type { WebhookFormat } from '../../../src/operations/alerts/channels/webhook-format.js'
+import { createOffenderMessage, type ReportedOffenders } from '../../../src/operations/alerts/offender-message.js'
 import { startAlerts } from '../../support/alerts.js'
 import { startWebhookReceiver } from '../../support/webhook-receiver.js'
 
 const ROUTING_KEY = 'R0123456789abcdef0123456789abcde'
 
-const ALERT: AlertMessage = {
+const ALERT: ReportedOffenders = {
   watch: 'webhook:abc',
   threshold: 5,
   days: 1,
@@ -19,14 +20,14 @@ const ALERT: AlertMessage = {
   resolved: [],
   remaining: 2,
 }
-const RESOLVED: AlertMessage = { ...ALERT, offenders: [], resolved: ['user:7'], remaining: 0 }
+const RESOLVED: ReportedOffenders = { ...ALERT, offenders: [], resolved: ['user:7'], remaining: 0 }
 const TITLE = '2 offender(s) alert'
 const SENTENCE = '2 keys were refused 5 times or more in 1 day. A client has a key for each rule that refused it.'
 const LINES = 'ip:203.0.113.7: 20\nuser:7: 6'
 
 /** What clients can write that some chat or other would read as a command. */
 const HOSTILE = '<!channel> <@U1|x> @everyone [link](https://evil.example) *b* `c` ```\n# d &lt; \u202e\u0000'
-const HOSTILE_ALERT: AlertMessage = {
+const HOSTILE_ALERT: ReportedOffenders = {
   ...ALERT,
   offenders: Array.from({ length: 200 }, (_, place) => ({
     key: `${HOSTILE}${'k'.repeat(200)}${place}`,
@@ -34,8 +35,12 @@ const HOSTILE_ALERT: AlertMessage = {
   })),
 }
 
-function parsed(message: AlertMessage, format: Parameters<typeof toWebhookBody>[1]) {
-  return JSON.parse(toWebhookBody(message, format, ROUTING_KEY) ?? 'null')
+function bodyOf(reported: ReportedOffenders, format: WebhookFormat): string | undefined {
+  return toWebhookBody(createOffenderMessage(reported), format, ROUTING_KEY)
+}
+
+function parsed(reported: ReportedOffenders, format: WebhookFormat) {
+  return JSON.parse(bodyOf(reported, format) ?? 'null')
 }
 
 /** The text of a block of rich text. */
@@ -43,14 +48,16 @@ function slackText({ elements: [list] }: { elements: { elements: { text: string 
   return (list?.elements ?? []).map(({ text }) => text).join('')
 }
 
+const sentenceOf = (reported: ReportedOffenders) => createOffenderMessage(reported).sentence
+
 test('an alert counts keys, and says so where one client may have several of them', () => {
   const [loudest] = ALERT.offenders
   assert.equal(
-    toSentence({ ...ALERT, offenders: loudest === undefined ? [] : [loudest] }),
+    sentenceOf({ ...ALERT, offenders: loudest === undefined ? [] : [loudest] }),
     '1 key was refused 5 times or more in 1 day.',
   )
-  assert.equal(toSentence(ALERT), SENTENCE)
-  assert.equal(toSentence(RESOLVED), '1 key is no longer refused 5 times or more in 1 day.')
+  assert.equal(sentenceOf(ALERT), SENTENCE)
+  assert.equal(sentenceOf(RESOLVED), '1 key is no longer refused 5 times or more in 1 day.')
 })
 
 describe('the body for Slack', () => {
@@ -110,7 +117,7 @@ describe('the body for Microsoft Teams', () => {
       if (block.type === 'TextBlock') assert.doesNotMatch(block.text, /[[\]*`<>]/)
       else assert.deepEqual([block.type, block.inlines[0].type], ['RichTextBlock', 'TextRun'])
     }
-    assert.ok(Buffer.byteLength(toWebhookBody(HOSTILE_ALERT, 'teams') ?? '') < 28_000)
+    assert.ok(Buffer.byteLength(bodyOf(HOSTILE_ALERT, 'teams') ?? '') < 28_000)
   })
 })
 
@@ -140,7 +147,7 @@ describe('the event for PagerDuty', () => {
       event_action: 'trigger',
       dedup_key: 'fastify-smart-ratelimit/webhook:abc',
       payload: {
-        summary: SENTENCE,
+        summary: `${TITLE}: ${SENTENCE}`,
         source: 'fastify-smart-ratelimit',
         severity: 'warning',
         custom_details: { threshold: 5, days: 1, offenders: ALERT.offenders, omitted: 0, resolved: [] },
@@ -154,14 +161,14 @@ describe('the event for PagerDuty', () => {
       event_action: 'resolve',
       dedup_key: 'fastify-smart-ratelimit/webhook:abc',
     })
-    assert.equal(toWebhookBody({ ...RESOLVED, remaining: 1 }, 'pagerduty', ROUTING_KEY), undefined)
+    assert.equal(bodyOf({ ...RESOLVED, remaining: 1 }, 'pagerduty'), undefined)
   })
 
   test('stays within the limits', () => {
     const { payload, dedup_key } = parsed(HOSTILE_ALERT, 'pagerduty')
     assert.ok(payload.summary.length <= 1_024)
     assert.ok(parsed(ALERT, 'pagerduty').dedup_key.length <= 255 && dedup_key.length <= 255)
-    assert.ok(Buffer.byteLength(toWebhookBody(HOSTILE_ALERT, 'pagerduty') ?? '') < 512_000)
+    assert.ok(Buffer.byteLength(bodyOf(HOSTILE_ALERT, 'pagerduty') ?? '') < 512_000)
     assert.deepEqual([payload.custom_details.offenders.length, payload.custom_details.omitted], [100, 100])
   })
 })
@@ -174,12 +181,12 @@ test('what is over and what is new stay within the limits together', () => {
   assert.match(description, /\nand 190 more\nResolved:\n/)
   const [, , list] = parsed(message, 'slack').blocks
   assert.ok(slackText(list).length <= 3_000)
-  assert.ok(Buffer.byteLength(toWebhookBody(message, 'teams') ?? '') < 28_000)
+  assert.ok(Buffer.byteLength(bodyOf(message, 'teams') ?? '') < 28_000)
 })
 
 test('no format has what hides in a key, but the JSON of this package, which has keys as they are', () => {
   for (const format of ['slack', 'teams', 'discord', 'pagerduty'] as const) {
-    assert.doesNotMatch(toWebhookBody(HOSTILE_ALERT, format) ?? '', /\u202e|\\u0000|\\u202e(?!})/)
+    assert.doesNotMatch(bodyOf(HOSTILE_ALERT, format) ?? '', /\u202e|\\u0000|\\u202e(?!})/)
   }
   assert.ok(parsed(HOSTILE_ALERT, 'json').offenders[0].key.startsWith(HOSTILE))
 })
@@ -197,7 +204,7 @@ test('the format of the settings is what is posted', async (t) => {
 
 describe('where the address of the dashboard is known', () => {
   const publicUrl = 'https://example.com/ops/dashboard/'
-  const LINKED: AlertMessage = { ...ALERT, publicUrl }
+  const LINKED: ReportedOffenders = { ...ALERT, publicUrl }
   const IP = `${publicUrl}client.html?client=ip%3A203.0.113.7&days=1`
   const USER = `${publicUrl}client.html?client=user%3A7&days=1`
 
@@ -230,9 +237,9 @@ describe('where the address of the dashboard is known', () => {
         offenders: Array.from({ length: 200 }, (_, place) => ({ key: key(place), blocked_count: 2_147_483_647 })),
       }
       assert.ok(parsed(message, 'discord').embeds[0].description.length <= 4_096)
-      assert.ok(Buffer.byteLength(toWebhookBody(message, 'teams') ?? '') < 28_000)
-      assert.ok(Buffer.byteLength(toWebhookBody(message, 'json') ?? '') < 20_000)
-      assert.ok(Buffer.byteLength(toWebhookBody(message, 'pagerduty') ?? '') < 512_000)
+      assert.ok(Buffer.byteLength(bodyOf(message, 'teams') ?? '') < 28_000)
+      assert.ok(Buffer.byteLength(bodyOf(message, 'json') ?? '') < 20_000)
+      assert.ok(Buffer.byteLength(bodyOf(message, 'pagerduty') ?? '') < 512_000)
       assert.ok(slackText(parsed(message, 'slack').blocks[2]).length <= 3_000)
     }
   })

@@ -3,6 +3,8 @@ import { randomBytes } from 'node:crypto'
 import { describe, test } from 'node:test'
 import { Webhook } from 'standardwebhooks'
 import { startAlerts } from '../../support/alerts.js'
+import { logRows } from '../../support/events.js'
+import { long } from '../../support/long.js'
 import { startMailServer } from '../../support/mail-server.js'
 import { closedPort } from '../../support/tcp-proxy.js'
 import { type ReceivedPost, startWebhookReceiver, TOKEN } from '../../support/webhook-receiver.js'
@@ -59,17 +61,11 @@ describe('an alert by webhook', () => {
   test('is cut from the end where it would be 20 kB or more', async (t) => {
     const { url, posts } = await startWebhookReceiver(t)
     const { analytics, database, clock } = await startAlerts(t)
-    await database.client.rateLimitEvent.createMany({
-      data: Array.from({ length: 500 }, (_, place) => ({
-        timestamp: new Date(clock.now()),
-        key: `rule:api:${'ü'.repeat(100)}${place}`,
-        path: '/',
-        method: 'GET',
-        allowed: false,
-        count: 2,
-        limit: 1,
-      })),
-    })
+    const refused = { timestampMs: clock.now(), allowed: false, outcome: 'over_limit' } as const
+    await logRows(
+      database.database,
+      Array.from({ length: 500 }, (_, place) => ({ ...refused, key: `rule:api:${'ü'.repeat(100)}${place}` })),
+    )
     const { offenders } = await analytics({ alertWebhook: url }).sendOffenderAlerts({ threshold: 1 })
 
     const body = posts[0]?.body ?? ''
@@ -124,7 +120,7 @@ describe('a webhook that fails', () => {
     [[308], 'status 308: redirects are not followed', 1],
     [['hang'], 'no answer within 2 s', 1],
   ] as const) {
-    test(`by ${behaviours.join(', then ')} is "${error}" after ${tries} attempt(s)`, async (t) => {
+    test(`by ${behaviours.join(', then ')} is "${error}" after ${tries} attempt(s)`, long(), async (t) => {
       const { url, posts } = await startWebhookReceiver(t, ...behaviours)
       const { analytics, block, log } = await startAlerts(t)
       await block('ip:203.0.113.7', 8)

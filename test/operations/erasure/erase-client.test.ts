@@ -13,8 +13,9 @@ import { markIncident } from '../../../src/rules/history/incident-changes.js'
 import { atEnd } from '../../support/at-end.js'
 import { openDatabase, startApp } from '../../support/build-app.js'
 import { forEachDatabase, type TestDatabase } from '../../support/databases.js'
+import { logRows } from '../../support/events.js'
 import { eventually } from '../../support/eventually.js'
-import { logRows } from '../../support/log-events.js'
+import { long } from '../../support/long.js'
 import { openRedis, redisMissing } from '../../support/redis.js'
 import { ratelimit } from '../../support/scripts.js'
 import { startWebhookReceiver } from '../../support/webhook-receiver.js'
@@ -140,53 +141,61 @@ function erase(database: TestDatabase, client: string, now: () => number, { priv
 }
 
 forEachDatabase((provider) => {
-  test('an address is erased from every table, its neighbours and look-alikes stay, and sums stay exact', async (t) => {
-    const database = await openDatabase(t, provider)
-    const { app, clock } = await serve(t, database)
-    const { analytics } = app.smartRateLimit
-    const before = await analytics.getClient({ client: `ip:${BOB}` })
-    const trial = await erase(database, `ip:${ALICE}`, clock.now, { dryRun: true })
-    const untouched = await rowsOf(database)
-    assert.ok(naming(untouched, `ip:${ALICE}`, ALICE).length > 7)
+  test(
+    'an address is erased from every table, its neighbours and look-alikes stay, and sums stay exact',
+    long(),
+    async (t) => {
+      const database = await openDatabase(t, provider)
+      const { app, clock } = await serve(t, database)
+      const { analytics } = app.smartRateLimit
+      const before = await analytics.getClient({ client: `ip:${BOB}` })
+      const trial = await erase(database, `ip:${ALICE}`, clock.now, { dryRun: true })
+      const untouched = await rowsOf(database)
+      assert.ok(naming(untouched, `ip:${ALICE}`, ALICE).length > 7)
 
-    const result = await erase(database, `ip:${ALICE}`, clock.now)
-    assert.deepEqual({ ...trial, kept: [] }, { ...result, kept: [] }, 'the dry run said so')
-    assert.deepEqual(result.clients, [`ip:${ALICE}`])
-    assert.ok(result.events >= 36 && result.counters >= 4 && result.alerts >= 4)
-    assert.equal(result.overrides, 2)
-    assert.match(result.kept.join('\n'), /1 override of networks/)
-    const rows = await rowsOf(database)
-    const ofTenants = rows.rate_limit_event?.filter((row) => row.includes(`${ALICE}"`)) ?? []
-    assert.equal(ofTenants.length, 3)
-    for (const row of ofTenants) assert.match(row, /header:x-tenant:a\|ip:/)
-    const {
-      rate_limit_event: _,
-      rate_limit_client_rollup,
-      rate_limit_request_rollup,
-      rate_limit_blocked_rollup,
-      ...others
-    } = rows
-    const counters = others.rate_limit_counter?.filter(
-      (row) => !row.includes(`rule:tenant|header:x-tenant:a\\\\|ip:${ALICE}"`),
-    )
-    assert.deepEqual(naming({ ...others, rate_limit_counter: counters ?? [] }, ALICE), [])
-    for (const sums of [rate_limit_client_rollup, rate_limit_request_rollup, rate_limit_blocked_rollup]) {
-      for (const row of sums?.filter((row) => row.includes(`${ALICE}"`)) ?? []) assert.match(row, /a\|ip:/)
-    }
-    const after = await analytics.getClient({ client: `ip:${BOB}` })
-    assert.deepEqual(after, before)
-    const reports = async () => [await analytics.getTopClients(), await analytics.getTrafficSummary({ days: 2 })]
-    const incremental = await reports()
-    await verifyRollups(database.database, clock.now())
-    assert.deepEqual(incremental, await reports(), 'sums are what a recount makes of the log')
-    const changes = await app.smartRateLimit.rules.history('erased')
-    assert.ok(changes.length >= 4)
-    assert.ok(changes.every(({ before, after }) => (before ?? after)?.client === 'erased'))
-    assert.deepEqual(
-      await erase(database, ALICE, clock.now).then(({ events, overrides, counters }) => [events, overrides, counters]),
-      [0, 0, 0],
-    )
-  })
+      const result = await erase(database, `ip:${ALICE}`, clock.now)
+      assert.deepEqual({ ...trial, kept: [] }, { ...result, kept: [] }, 'the dry run said so')
+      assert.deepEqual(result.clients, [`ip:${ALICE}`])
+      assert.ok(result.events >= 36 && result.counters >= 4 && result.alerts >= 4)
+      assert.equal(result.overrides, 2)
+      assert.match(result.kept.join('\n'), /1 override of networks/)
+      const rows = await rowsOf(database)
+      const ofTenants = rows.rate_limit_event?.filter((row) => row.includes(`${ALICE}"`)) ?? []
+      assert.equal(ofTenants.length, 3)
+      for (const row of ofTenants) assert.match(row, /header:x-tenant:a\|ip:/)
+      const {
+        rate_limit_event: _,
+        rate_limit_client_rollup,
+        rate_limit_request_rollup,
+        rate_limit_blocked_rollup,
+        ...others
+      } = rows
+      const counters = others.rate_limit_counter?.filter(
+        (row) => !row.includes(`rule:tenant|header:x-tenant:a\\\\|ip:${ALICE}"`),
+      )
+      assert.deepEqual(naming({ ...others, rate_limit_counter: counters ?? [] }, ALICE), [])
+      for (const sums of [rate_limit_client_rollup, rate_limit_request_rollup, rate_limit_blocked_rollup]) {
+        for (const row of sums?.filter((row) => row.includes(`${ALICE}"`)) ?? []) assert.match(row, /a\|ip:/)
+      }
+      const after = await analytics.getClient({ client: `ip:${BOB}` })
+      assert.deepEqual(after, before)
+      const reports = async () => [await analytics.getTopClients(), await analytics.getTrafficSummary({ days: 2 })]
+      const incremental = await reports()
+      await verifyRollups(database.database, clock.now())
+      assert.deepEqual(incremental, await reports(), 'sums are what a recount makes of the log')
+      const changes = await app.smartRateLimit.rules.history('erased')
+      assert.ok(changes.length >= 4)
+      assert.ok(changes.every(({ before, after }) => (before ?? after)?.client === 'erased'))
+      assert.deepEqual(
+        await erase(database, ALICE, clock.now).then(({ events, overrides, counters }) => [
+          events,
+          overrides,
+          counters,
+        ]),
+        [0, 0, 0],
+      )
+    },
+  )
 
   test('what was decided about the incidents of a client, and told of them, is erased', async (t) => {
     const database = await openDatabase(t, provider)
@@ -239,31 +248,35 @@ forEachDatabase((provider) => {
     )
   })
 
-  test('the pseudonym of an address is derived, and what was stored before in clear is erased too', async (t) => {
-    const database = await openDatabase(t, provider)
-    const plugin: RateLimitOptions = { privacy: { addresses: 'pseudonym' }, hashSecret: SECRET }
-    const { clock } = await serve(t, database, plugin)
-    await database.client.rateLimitEvent.create({
-      data: {
-        timestamp: new Date(clock.now()),
-        key: `ip:${ALICE}`,
-        path: '/',
-        method: 'GET',
-        allowed: true,
-        count: 1,
-        limit: 2,
-        ipAddress: ALICE,
-      },
-    })
-    const { clients, events, overrides } = await erase(database, `ip:${ALICE}`, clock.now, { privacy: true })
-    assert.match(clients[1] ?? '', /^ip:~[0-9a-f]{32}$/)
-    assert.ok(events >= 37)
-    assert.equal(overrides, 2)
-    const spelled = clients.map((name) => name.slice('ip:'.length))
-    for (const row of Object.values(await rowsOf(database)).flat()) {
-      if (spelled.some((name) => row.includes(`${name}"`))) assert.match(row, /header:(?:x-tenant:)?a(?:\\\\)?\|ip:/)
-    }
-  })
+  test(
+    'the pseudonym of an address is derived, and what was stored before in clear is erased too',
+    long(),
+    async (t) => {
+      const database = await openDatabase(t, provider)
+      const plugin: RateLimitOptions = { privacy: { addresses: 'pseudonym' }, hashSecret: SECRET }
+      const { clock } = await serve(t, database, plugin)
+      await database.client.rateLimitEvent.create({
+        data: {
+          timestamp: new Date(clock.now()),
+          key: `ip:${ALICE}`,
+          path: '/',
+          method: 'GET',
+          allowed: true,
+          count: 1,
+          limit: 2,
+          ipAddress: ALICE,
+        },
+      })
+      const { clients, events, overrides } = await erase(database, `ip:${ALICE}`, clock.now, { privacy: true })
+      assert.match(clients[1] ?? '', /^ip:~[0-9a-f]{32}$/)
+      assert.ok(events >= 37)
+      assert.equal(overrides, 2)
+      const spelled = clients.map((name) => name.slice('ip:'.length))
+      for (const row of Object.values(await rowsOf(database)).flat()) {
+        if (spelled.some((name) => row.includes(`${name}"`))) assert.match(row, /header:(?:x-tenant:)?a(?:\\\\)?\|ip:/)
+      }
+    },
+  )
 })
 
 test('users whose ids spell further parts keep their events', async (t) => {
@@ -341,7 +354,7 @@ test('erasing beside traffic loses no event of others, stops when it is interrup
 })
 
 describe('in Redis', { skip: redisMissing }, () => {
-  test('counters of a client are deleted, others stay; events in a spool are found', async (t) => {
+  test('counters of a client are deleted, others stay; events in a spool are found', long(), async (t) => {
     const redis = openRedis(t)
     const database = await openDatabase(t, 'sqlite')
     const { url, namespace } = redis

@@ -10,6 +10,7 @@ import { eraseClient } from '../../../src/operations/erasure/erase-client.js'
 import { openDatabase, startApp } from '../../support/build-app.js'
 import { compareReports } from '../../support/compare-reports.js'
 import { forEachDatabase, type TestDatabase } from '../../support/databases.js'
+import { long } from '../../support/long.js'
 import { foldRollups } from '../../support/rollups.js'
 
 const ALICE = '203.0.113.7'
@@ -101,34 +102,38 @@ async function compareAll(database: TestDatabase, nowMs: number): Promise<void> 
 
 forEachDatabase((provider) => {
   for (const state of ['in the log', 'in the sums']) {
-    test(`a client leaves no trace in any group, others keep theirs, and reports are what a recount says: ${state}`, async (t) => {
-      const database = await openDatabase(t, provider)
-      const { clock } = await serve(t, database)
-      if (state === 'in the sums') await foldRollups(database.database, clock.now())
-      await compareAll(database, clock.now())
-      for (const [client, name, ofOthers] of [
-        ['user:7', /user:7(?!7)|"user_?id":"?7"?[,}]/i, /user:77/],
-        ['user.org:acme', /acme/, /other/],
-        [`ip:${ALICE}`, /203\.0\.113\.7(?!0)/, /203\.0\.113\.70/],
-      ] as const) {
-        const counters = (await rowsOf(database, STATE_TABLE_NAMES)).filter((row) => !name.test(row))
-        assert.ok((await rowsOf(database, STATE_TABLE_NAMES)).length > counters.length, `${client} has counters`)
-        const { events, kept } = await erase(database, client, clock.now)
-        assert.ok(events > 0)
-        assert.doesNotMatch(kept.join(), /written meanwhile/)
-        assert.deepEqual(await rowsOf(database, STATE_TABLE_NAMES), counters, 'counters of others stay as they are')
-        const rows = await rowsOf(database, EVENTS_AND_SUMS)
-        assert.deepEqual(
-          rows.filter((row) => name.test(row)),
-          [],
-        )
-        assert.ok([...rows, ...counters].some((row) => ofOthers.test(row)))
+    test(
+      `a client leaves no trace in any group, others keep theirs, and reports are what a recount says: ${state}`,
+      long(),
+      async (t) => {
+        const database = await openDatabase(t, provider)
+        const { clock } = await serve(t, database)
+        if (state === 'in the sums') await foldRollups(database.database, clock.now())
         await compareAll(database, clock.now())
-      }
-    })
+        for (const [client, name, ofOthers] of [
+          ['user:7', /user:7(?!7)|"user_?id":"?7"?[,}]/i, /user:77/],
+          ['user.org:acme', /acme/, /other/],
+          [`ip:${ALICE}`, /203\.0\.113\.7(?!0)/, /203\.0\.113\.70/],
+        ] as const) {
+          const counters = (await rowsOf(database, STATE_TABLE_NAMES)).filter((row) => !name.test(row))
+          assert.ok((await rowsOf(database, STATE_TABLE_NAMES)).length > counters.length, `${client} has counters`)
+          const { events, kept } = await erase(database, client, clock.now)
+          assert.ok(events > 0)
+          assert.doesNotMatch(kept.join(), /written meanwhile/)
+          assert.deepEqual(await rowsOf(database, STATE_TABLE_NAMES), counters, 'counters of others stay as they are')
+          const rows = await rowsOf(database, EVENTS_AND_SUMS)
+          assert.deepEqual(
+            rows.filter((row) => name.test(row)),
+            [],
+          )
+          assert.ok([...rows, ...counters].some((row) => ofOthers.test(row)))
+          await compareAll(database, clock.now())
+        }
+      },
+    )
   }
 
-  test('sums of rules that applied are deleted with the events of their time', async (t) => {
+  test('sums of rules that applied are deleted with the events of their time', long(), async (t) => {
     const database = await openDatabase(t, provider)
     const { clock } = await serve(t, database)
     await foldRollups(database.database, clock.now())
@@ -150,33 +155,37 @@ forEachDatabase((provider) => {
     assert.deepEqual(await rowsOf(database, EVENTS_AND_SUMS), [])
   })
 
-  test('addresses are pseudonyms, and headers hashes, under the keys of all groups, and are erased by them', async (t) => {
-    const database = await openDatabase(t, provider)
-    const hidden = { privacy: { addresses: 'pseudonym' }, hashHeaderKeys: true, hashSecret: SECRET } as const
-    const { app, clock, statuses } = await serve(t, database, hidden)
-    await app.smartRateLimit.client.rateLimitRule.create({
-      data: { name: 'api-key', group: 'api-key', pathPattern: '^/', key: 'header:x-api-key', rate: '1/m' },
-    })
-    const withKey = { from: ALICE, headers: { 'x-api-key': 'a secret of Alice' } }
-    assert.deepEqual(await statuses(2, '/', withKey), [200, 429])
-    await app.smartRateLimit.events.flush()
-    await foldRollups(database.database, clock.now())
-    const everywhere = [...EVENTS_AND_SUMS, ...STATE_TABLE_NAMES]
-    const stored = await rowsOf(database, everywhere)
-    assert.deepEqual(
-      stored.filter((row) => /203\.0\.113|a secret of Alice/.test(row)),
-      [],
-    )
-    assert.ok(stored.some((row) => /"key":"rule:api-key:/.test(row)))
-    const { clients } = await erase(database, `ip:${ALICE}`, clock.now, SECRET)
-    const pseudonym = clients[1]?.slice('ip:'.length) ?? ''
-    assert.match(pseudonym, /^~[0-9a-f]{32}$/)
-    const rows = await rowsOf(database, everywhere)
-    assert.deepEqual(
-      rows.filter((row) => row.includes(pseudonym)),
-      [],
-    )
-    assert.ok(rows.some((row) => /user:77\|(?:ip:)?~/.test(row)))
-    await compareAll(database, clock.now())
-  })
+  test(
+    'addresses are pseudonyms, and headers hashes, under the keys of all groups, and are erased by them',
+    long(),
+    async (t) => {
+      const database = await openDatabase(t, provider)
+      const hidden = { privacy: { addresses: 'pseudonym' }, hashHeaderKeys: true, hashSecret: SECRET } as const
+      const { app, clock, statuses } = await serve(t, database, hidden)
+      await app.smartRateLimit.client.rateLimitRule.create({
+        data: { name: 'api-key', group: 'api-key', pathPattern: '^/', key: 'header:x-api-key', rate: '1/m' },
+      })
+      const withKey = { from: ALICE, headers: { 'x-api-key': 'a secret of Alice' } }
+      assert.deepEqual(await statuses(2, '/', withKey), [200, 429])
+      await app.smartRateLimit.events.flush()
+      await foldRollups(database.database, clock.now())
+      const everywhere = [...EVENTS_AND_SUMS, ...STATE_TABLE_NAMES]
+      const stored = await rowsOf(database, everywhere)
+      assert.deepEqual(
+        stored.filter((row) => /203\.0\.113|a secret of Alice/.test(row)),
+        [],
+      )
+      assert.ok(stored.some((row) => /"key":"rule:api-key:/.test(row)))
+      const { clients } = await erase(database, `ip:${ALICE}`, clock.now, SECRET)
+      const pseudonym = clients[1]?.slice('ip:'.length) ?? ''
+      assert.match(pseudonym, /^~[0-9a-f]{32}$/)
+      const rows = await rowsOf(database, everywhere)
+      assert.deepEqual(
+        rows.filter((row) => row.includes(pseudonym)),
+        [],
+      )
+      assert.ok(rows.some((row) => /user:77\|(?:ip:)?~/.test(row)))
+      await compareAll(database, clock.now())
+    },
+  )
 })

@@ -14,9 +14,10 @@ import { JobLeases } from '../../../src/operations/schedule/job-leases.js'
 import { atEnd } from '../../support/at-end.js'
 import { openDatabase } from '../../support/build-app.js'
 import { type FakeClock, fakeClock } from '../../support/clock.js'
-import { forEachDatabase } from '../../support/databases.js'
+import { forAnyDatabase } from '../../support/databases.js'
 import { eventually } from '../../support/eventually.js'
 import { startFeed } from '../../support/feed-server.js'
+import { long } from '../../support/long.js'
 
 const TOR = '192.0.2.1'
 const OTHER = '198.51.100.9'
@@ -65,7 +66,7 @@ async function folderFor(t: TestContext): Promise<string> {
   return folder
 }
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   describe('a list from a URL', () => {
     test('is fetched, kept in the database, and there after a restart without network', async (t) => {
       const { database } = await openDatabase(t, provider)
@@ -142,9 +143,15 @@ forEachDatabase((provider) => {
 
     for (const [what, answer, reason] of [
       ['an error page', '<html>Sorry</html>', /has \\"<html>Sorry<\/html>\\" in line 1/],
-      ['nothing', '', /no entries/],
-      ['comments alone', '# nothing today\n', /no entries/],
+      ['nothing', '', /has no line/],
+      ['blank lines alone', '\r\n\n', /has no line/],
       ['half an entry', `${OTHER}\n203.0.113`, /in line 2/],
+      // A terminal would obey it, and a viewer of bidirectional text turn the line around.
+      [
+        'signs that nobody sees',
+        'é\u009b2J\u202e\x1b[2J',
+        /has \\"é\\\\u\{9b\}2J\\\\u\{202e\}\\\\u001b\[2J\\" in line 1/,
+      ],
     ] as const) {
       test(`that answers ${what} leaves the last good list in force, and is logged once`, async (t) => {
         const { database } = await openDatabase(t, provider)
@@ -172,6 +179,25 @@ forEachDatabase((provider) => {
         assert.deepEqual(keeper.problems(), [])
       })
     }
+
+    test('that answers comments alone is an empty list, also for other processes', async (t) => {
+      const { database } = await openDatabase(t, provider)
+      const feed = await startFeed(t)
+      const clock = fakeClock()
+      feed.answers(TOR)
+      const first = await openKeeper(t, database, clock, { tor: feed.url })
+      await first.look()
+      feed.answers('# nothing today\n')
+      clock.advance(HOUR_MS)
+      await first.look()
+      const second = await openKeeper(t, database, clock, { tor: feed.url })
+      await second.look()
+      for (const { has, keeper, lines } of [first, second]) {
+        assert.equal(has(TOR), false)
+        assert.deepEqual(keeper.problems(), [])
+        assert.deepEqual(lines, [])
+      }
+    })
 
     for (const [what, answer, reason] of [
       [
@@ -287,7 +313,7 @@ forEachDatabase((provider) => {
       }
     })
 
-    test('that is stored in several parts is there after a restart', async (t) => {
+    test('that is stored in several parts is there after a restart', long(), async (t) => {
       const { database } = await openDatabase(t, provider)
       const feed = await startFeed(t)
       const clock = fakeClock()
@@ -390,14 +416,35 @@ describe('a list from a file', () => {
     assert.equal(has(OTHER) && !has(TOR), true)
   })
 
-  test('may become empty', async (t) => {
-    const { path, look, has, keeper } = await openFile(t, TOR)
-    await writeFile(path, '')
+  test('that has only comments is an empty list', async (t) => {
+    const { path, look, has, keeper, lines } = await openFile(t, TOR)
+    await writeFile(path, '# nobody\n')
     await look()
     await look()
     assert.equal(has(TOR), false)
-    assert.deepEqual(keeper.problems(), [])
+    assert.deepEqual([keeper.problems(), lines], [[], []])
   })
+
+  for (const [what, text] of [
+    ['no line at all', ''],
+    ['only blank lines', '\n \r\n'],
+    ['only a byte order mark', '\ufeff'],
+  ] as const) {
+    test(`that comes to have ${what} leaves the last good list in force, and is logged once`, async (t) => {
+      const { path, look, has, keeper, lines } = await openFile(t, TOR)
+      await writeFile(path, text)
+      for (let times = 0; times < 4; times++) await look()
+      assert.equal(has(TOR), true)
+      assert.equal(lines.length, 1)
+      assert.match(lines[0] ?? '', /the last good one stays in force .*has no line/)
+      assert.match(keeper.problems().join(), /tor: the last good list stays \(has no line/)
+      await writeFile(path, '# nobody\n')
+      await look()
+      await look()
+      assert.equal(has(TOR), false)
+      assert.deepEqual([keeper.problems(), lines.length], [[], 2])
+    })
+  }
 
   test('that becomes unreadable leaves the last good list in force, and is logged once', async (t) => {
     const { path, look, has, lines, keeper } = await openFile(t, TOR)
@@ -446,9 +493,11 @@ describe('a list from a file', () => {
     const { database } = await openDatabase(t, 'sqlite')
     const folder = await folderFor(t)
     await writeFile(join(folder, 'bad.txt'), '10.0.0.1\n10.0.0.x\n')
+    await writeFile(join(folder, 'empty.txt'), '')
     for (const [path, problem] of [
       [join(folder, 'missing.txt'), /Setting "lists.tor" is ".*missing.txt", a file that cannot be read: ENOENT/],
       [join(folder, 'bad.txt'), /cannot be read: has "10.0.0.x" in line 2/],
+      [join(folder, 'empty.txt'), /cannot be read: has no line: .* a comment/],
       [folder, /cannot be read: it is no file/],
     ] as const) {
       await assert.rejects(openKeeper(t, database, fakeClock(), { tor: path }), problem)

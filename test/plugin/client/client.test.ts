@@ -10,8 +10,11 @@ import { redactUrl } from '../../../src/database/database-url.js'
 import { RuleValidationError } from '../../../src/ground/errors.js'
 import { migrate } from '../../../src/index.js'
 import { createRateLimitClient, type RateLimitClient } from '../../../src/plugin/client/client.js'
+import { defaultsFor } from '../../../src/rules/description.js'
+import { RULES } from '../../../src/rules/rule.js'
 import { atEnd } from '../../support/at-end.js'
 import { forEachDatabase } from '../../support/databases.js'
+import { long } from '../../support/long.js'
 
 const RULE = { name: 'api', pathPattern: '^/api/', rate: '10/m' }
 const EVENT = { key: 'ip:203.0.113.7', path: '/', method: 'GET', allowed: true, count: 3_000_000_000, limit: 5 }
@@ -87,27 +90,9 @@ forEachDatabase((provider, open) => {
         })
         const rest = { id: true, createdAt: true, updatedAt: true } as const
         assert.deepEqual(await client.rateLimitRule.findFirst({ omit: rest }), {
+          ...defaultsFor(RULES.fields),
           ...RULE,
-          description: '',
           method: 'GET,POST',
-          condition: '',
-          key: 'ip',
-          algorithm: 'fixed_window',
-          counts: 'requests',
-          cost: 1,
-          unit: 'requests',
-          reserve: 0,
-          noticeAt: '',
-          block: true,
-          refusalStatus: 429,
-          refusalMessage: '',
-          banAfter: 0,
-          banFor: '',
-          isActive: true,
-          startsAt: null,
-          endsAt: null,
-          group: '',
-          priority: 0,
         })
         assert.equal(typeof id, 'number')
         for (const date of [createdAt, updatedAt]) assert.ok(Math.abs(date.getTime() - Date.now()) < 60_000)
@@ -269,7 +254,7 @@ test('a URL is shown without its name, its password and its parameters', () => {
   assert.equal(redactUrl('file:./a@b/r.db'), 'file:./a@b/r.db')
 })
 
-test('the client gives a server up that takes connections and says nothing', async (t) => {
+test('the client gives a server up that takes connections and says nothing', long(), async (t) => {
   const server = createServer().listen(0, '127.0.0.1')
   await once(server, 'listening')
   const { port } = server.address() as AddressInfo

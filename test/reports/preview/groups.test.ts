@@ -8,7 +8,7 @@ import type { RateLimitEvent } from '../../../src/log/event.js'
 import { openDatabase, startApp } from '../../support/build-app.js'
 import { fakeClock } from '../../support/clock.js'
 import { forEachDatabase, type Provider } from '../../support/databases.js'
-import { logRows } from '../../support/log-events.js'
+import { logRows } from '../../support/events.js'
 
 const TEAM = { name: 'team', group: 'team', pathPattern: '.', rate: '3/m' } satisfies RuleCandidate
 const PASSED = {} satisfies Partial<RateLimitEvent>

@@ -5,7 +5,6 @@ import { DAY_MS, HOUR_MS, MINUTE_MS, SECOND_MS } from '../../../src/ground/time/
 import { CooperativeYield, type Steps } from '../../../src/ground/time/cooperative-yield.js'
 import type { RuleCandidate } from '../../../src/index.js'
 import { RATE_ALGORITHMS, type RateAlgorithm } from '../../../src/limiter/algorithm.js'
-import { createReference } from '../../../src/limiter/conformance/conformance-traces.js'
 import { parseRate } from '../../../src/limiter/rate.js'
 import { newEntry } from '../../../src/limiter/stores/memory/memory-entry.js'
 import { eventValues, insertEventsSql } from '../../../src/log/event.js'
@@ -13,10 +12,12 @@ import { createDecides } from '../../../src/reports/preview/decides.js'
 import { readOverrides } from '../../../src/reports/preview/overrides.js'
 import { parseCandidate } from '../../../src/reports/preview/preview.js'
 import { Replay } from '../../../src/reports/preview/replay.js'
+import { createReference } from '../../conformance/traces.js'
 import { openDatabase, startApp, type TestApp } from '../../support/build-app.js'
 import { fakeClock } from '../../support/clock.js'
 import { forEachDatabase, type Provider, type TestDatabase } from '../../support/databases.js'
 import { EVENT } from '../../support/events.js'
+import { long } from '../../support/long.js'
 import { fc } from '../../support/properties.js'
 
 const NOW_MS = fakeClock().now()
@@ -261,6 +262,7 @@ forEachDatabase((provider) => {
         newly_refused: 0,
         newly_allowed: 0,
         uncovered: { count: 0, share: 0, reasons: {} },
+        unknown: [],
         top_keys: [],
         complete: false,
         gaps: ['The log is empty.'],
@@ -379,6 +381,36 @@ describe('a preview counts as matched', () => {
     assert.equal(await matched({ name: 'a' }), 4)
   })
 
+  test('no request that rules of a higher priority decide, and the notes name these', async (t) => {
+    const app = await start(t, 'sqlite')
+    const { rateLimitRule } = app.database.client
+    await rateLimitRule.create({ data: { name: 'first', pathPattern: '^/api/', rate: '1/m', priority: 5 } })
+    const condition = 'true'
+    await rateLimitRule.create({ data: { name: 'one', pathPattern: '^/api/a', rate: '1/m', priority: 9, condition } })
+    await record(app.database, [
+      { ...elevenAgo, path: '/api/a' },
+      { ...elevenAgo, path: '/api/b' },
+      { ...elevenAgo, path: '/api/b' },
+      { ...elevenAgo, path: '/other' },
+    ])
+    const { sentence, matched, notes } = await app.preview({ ...RULE, name: 'shadowed', pathPattern: '^/api/' })
+    assert.equal(sentence, 'None of 4 requests matched.')
+    assert.equal(matched, 0)
+    assert.deepEqual(
+      notes.filter((note) => note.includes('comes first')),
+      [
+        '2 requests that match are decided by rule "first", which comes first, and left out.',
+        '1 request that matches is decided by rule "one", which comes first, and left out.',
+      ],
+    )
+    const higher = await app.preview({ ...RULE, name: 'shadowed', pathPattern: '^/api/', priority: 7 })
+    assert.equal(higher.matched, 2)
+    assert.doesNotMatch(higher.notes.join('\n'), /"first"/)
+    // Nobody knows whether this one would match them.
+    const asking = { ...RULE, name: 'asking', pathPattern: '^/api/', condition: "request.host == 'a'" }
+    assert.doesNotMatch((await app.preview(asking)).notes.join('\n'), /comes first/)
+  })
+
   test('requests whose condition the log can decide; the others are uncovered', async (t) => {
     const app = await start(t, 'sqlite')
     await record(app.database, [
@@ -416,7 +448,69 @@ describe('a preview counts as matched', () => {
     }
     const { notes, uncovered } = await app.preview({ ...RULE, condition: "user.plan == 'free'" })
     assert.equal(uncovered.share, 1)
-    assert.match(notes.join(), /Not replayed: 4 requests under a condition that reads what the log does not have/)
+    assert.match(notes.join(), /Not replayed: 4 requests under a condition that reads what is not known of them/)
+  })
+
+  test('and begins with what it cannot say, by rule and field', async (t) => {
+    const app = await start(t, 'sqlite')
+    await record(app.database, [
+      elevenAgo,
+      elevenAgo,
+      { ...elevenAgo, method: 'POST' },
+      { ...elevenAgo, path: '/else' },
+    ])
+    const found = async (candidate: Partial<RuleCandidate>) => {
+      const { sentence, unknown } = await app.preview({ ...RULE, rate: '100/m', ...candidate })
+      return [sentence, ...unknown.map(({ rule, field, lacks, requests }) => `${rule} ${field} ${lacks} ${requests}`)]
+    }
+    const lead = (count: number, rule: string, field: string) =>
+      `Nothing can be said about ${count} of 4 requests: rule "${rule}" reads ${field}, which the log does not have.`
+    for (const [condition, field] of [
+      ["request.headers['x-plan'] == 'gold'", "request.headers['x-plan']"],
+      ["request.query.page == '1'", "request.query['page']"],
+      ["'x-plan' in request.headers", "request.headers['x-plan']"],
+      ['size(request.query) == 0', 'request.query'],
+      ["request.host == 'x'", 'request.host'],
+      ["request.route == 'x'", 'request.route'],
+      ["user.plan == 'free' || user.plan == 'trial'", 'user.plan'],
+      ['has(user.plan)', 'user.plan'],
+      ['user == null', 'user'],
+    ] as const) {
+      assert.deepEqual(await found({ condition }), [
+        `${lead(3, 'api', field)} The other request did not match.`,
+        `api ${field} log 3`,
+      ])
+    }
+    for (const [rule, field] of [
+      [{ key: 'user.org' }, 'user.org'],
+      [{ key: 'header:X-Key' }, 'header:x-key'],
+      [{ key: 'ip+cookie:id' }, 'cookie:id'],
+      [{ counts: '401' }, 'response.status'],
+      [{ unit: 'tokens' }, 'charges in tokens'],
+    ] as const) {
+      assert.deepEqual(await found(rule), [
+        `${lead(3, 'api', field)} The other request did not match.`,
+        `api ${field} log 3`,
+      ])
+    }
+    const condition = "request.method == 'POST' && user.org == 'a'"
+    await app.database.client.rateLimitRule.create({
+      data: { name: 'first', pathPattern: '^/', rate: '1/m', priority: 9, condition },
+    })
+    assert.deepEqual(await found({}), [
+      `${lead(1, 'first', 'user.org')} 2 of the 3 other requests matched; none of these would have been refused.`,
+      'first user.org log 1',
+    ])
+  })
+
+  test('names at most 100 facts of a condition that reads another one of each request', async (t) => {
+    const app = await start(t, 'sqlite')
+    await record(
+      app.database,
+      Array.from({ length: 120 }, (_, index) => ({ ...elevenAgo, path: `/api/${index}` })),
+    )
+    const { unknown, uncovered } = await app.preview({ ...RULE, condition: "request.headers[request.path] == 'x'" })
+    assert.deepEqual([unknown.length, uncovered.count], [100, 120])
   })
 
   test('requests that no rule of a higher priority takes, as far as its condition is known', async (t) => {
@@ -597,7 +691,7 @@ describe('a preview leaves uncovered', () => {
     assert.equal(result.would_refuse, 1)
   })
 
-  test('clients beyond the number that it keeps', () => {
+  test('clients beyond the number that it keeps', long(), () => {
     const replay = new Replay({
       rule: parseCandidate({ ...RULE, rate: '1/d' }),
       newCounter: newEntry,
@@ -806,9 +900,8 @@ forEachDatabase((provider) => {
 
 describe('a preview notes', () => {
   test('that routes have costs, which the log has not', async (t) => {
-    const database = await openDatabase(t, 'sqlite')
     const { app } = await startApp(t, {
-      database,
+      database: 'sqlite',
       plugin: { logEvents: true, useDynamicRules: true },
       routes: (scope) => {
         scope.get('/dear', { config: { smartRateLimit: { cost: 5 } }, exposeHeadRoute: false }, async () => 'ok')
@@ -898,7 +991,8 @@ describe('a preview lets requests through meanwhile', () => {
     let steps = 0
     let next = work.next()
     for (; !next.done; next = work.next()) steps++
-    assert.deepEqual([steps, next.value], [200, 'unclear'])
+    const field = "request.headers['x-plan']"
+    assert.deepEqual([steps, next.value], [200, { rule: 'rival-0', field, lacks: 'log' }])
   })
 
   test('it can pause at each override', async (t) => {

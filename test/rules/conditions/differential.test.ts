@@ -4,6 +4,7 @@ import { test } from 'node:test'
 import { Environment } from '@marcbachmann/cel-js'
 import { parseCondition } from '../../../src/rules/conditions/condition.js'
 import { TestFacts } from '../../support/condition-facts.js'
+import { long } from '../../support/long.js'
 import { fc } from '../../support/properties.js'
 
 const USER = { int: 7n, double: 1.5, text: 'free', yes: true, list: [1n, 2n, 3n], texts: ['a', 'free'], none: null }
@@ -71,7 +72,7 @@ const { expression } = fc.letrec<{ expression: string; truth: string; int: strin
   }),
 )
 
-test('conditions answer, and fail, as the library that parses them does', () => {
+test('conditions answer, and fail, as the library that parses them does', long(), () => {
   const environment = new Environment().registerVariable('user', 'dyn')
   let failures = 0
   fc.assert(

@@ -7,12 +7,15 @@ import { Database } from '../../../src/database/database.js'
 import { InvalidSettingError, RuleDocumentError } from '../../../src/ground/errors.js'
 import { PACKAGE_ROOT } from '../../../src/ground/package-root.js'
 import { CooperativeYield } from '../../../src/ground/time/cooperative-yield.js'
+import { defaultsFor } from '../../../src/rules/description.js'
 import { exportRules, type ImportOptions, importRules } from '../../../src/rules/exchange/exchange.js'
 import { asActor } from '../../../src/rules/history/actor.js'
+import { RULES } from '../../../src/rules/rule.js'
 import { startApp } from '../../support/build-app.js'
 import { fakeClock } from '../../support/clock.js'
 import { countStatements } from '../../support/count-statements.js'
 import { forEachDatabase, type TestDatabase } from '../../support/databases.js'
+import { long } from '../../support/long.js'
 import { fc } from '../../support/properties.js'
 
 const API = { name: 'api', pathPattern: '^/api/', rate: '5/m' }
@@ -43,23 +46,21 @@ const ruleSets = fc.uniqueArray(
       algorithm: fc.constantFrom('fixed_window', 'sliding_window', 'token_bucket', 'leaky_bucket'),
       counts: fc.constantFrom('requests', '401', ' 4XX, 503 '),
       cost: fc.integer({ min: 1, max: 5 }),
-      unit: fc.constant('requests'),
-      reserve: fc.constant(0),
       noticeAt: fc.constantFrom('', '80', ' 50, 80,100 '),
       block: fc.boolean(),
       refusalStatus: fc.integer({ min: 400, max: 599 }),
       refusalMessage: fc.string({ maxLength: 20 }).map((text) => text.replaceAll('\0', '')),
-      banAfter: fc.constant(0),
-      banFor: fc.constant(''),
       isActive: fc.boolean(),
       startsAt: fc.option(moments('2000-01-01', '2029-12-31')),
       endsAt: fc.option(moments('2030-01-01', '9999-01-01')),
       group: fc.constantFrom('', 'organisation', 'team_2'),
       priority: fc.integer({ min: -2_147_483_647, max: 2_147_483_647 }),
     })
-    .map((rule) =>
-      rule.key.startsWith('header') || rule.cost > 3 ? rule : { ...rule, banAfter: rule.cost, banFor: '15m' },
-    ),
+    .map((rule) => ({
+      ...defaultsFor(RULES.fields),
+      ...rule,
+      ...(!rule.key.startsWith('header') && rule.cost <= 3 && { banAfter: rule.cost, banFor: '15m' }),
+    })),
   { selector: ({ name }) => name, maxLength: 12 },
 )
 const overrideSets = fc.uniqueArray(
@@ -110,31 +111,7 @@ forEachDatabase((provider, open) => {
         document.rules.map(({ name }) => name),
         ['login', 'Zoo', 'api'],
       )
-      assert.deepEqual(document.rules[0], {
-        name: 'login',
-        description: '',
-        pathPattern: '^/login$',
-        method: 'ALL',
-        condition: '',
-        rate: '1/m',
-        key: 'ip',
-        algorithm: 'fixed_window',
-        counts: 'requests',
-        cost: 1,
-        unit: 'requests',
-        reserve: 0,
-        noticeAt: '',
-        block: true,
-        refusalStatus: 429,
-        refusalMessage: '',
-        banAfter: 0,
-        banFor: '',
-        isActive: false,
-        startsAt: null,
-        endsAt: '2030-01-01T00:00:00.000Z',
-        group: '',
-        priority: 10,
-      })
+      assert.deepEqual(document.rules[0], { ...defaultsFor(RULES.fields), ...LOGIN })
       assert.deepEqual(document.overrides, [
         {
           client: 'ip:203.0.113.7',
@@ -156,26 +133,30 @@ forEachDatabase((provider, open) => {
       assert.deepEqual(shippedSchema.Errors(document), [true, []])
     })
 
-    test('whatever was imported is exported equal, validates against the schema, and imports elsewhere', async () => {
-      const elsewhere = await open(clock)
-      try {
-        await fc.assert(
-          fc.asyncProperty(ruleSets, overrideSets, async (rules, overrides) => {
-            await imported({ rules, overrides })
-            const document = await exported()
-            assert.equal(document.rules.length, rules.length)
-            assert.equal(document.overrides.length, overrides.length)
-            assert.deepEqual(shippedSchema.Errors(document), [true, []])
-            await importRules(elsewhere.database, clock, JSON.parse(JSON.stringify(document)))
-            assert.deepEqual(await exported(elsewhere), document)
-            assert.equal((await importRules(elsewhere.database, clock, document)).rules.unchanged, rules.length)
-          }),
-          { numRuns: 40 },
-        )
-      } finally {
-        await elsewhere.close()
-      }
-    })
+    test(
+      'whatever was imported is exported equal, validates against the schema, and imports elsewhere',
+      long(),
+      async () => {
+        const elsewhere = await open(clock)
+        try {
+          await fc.assert(
+            fc.asyncProperty(ruleSets, overrideSets, async (rules, overrides) => {
+              await imported({ rules, overrides })
+              const document = await exported()
+              assert.equal(document.rules.length, rules.length)
+              assert.equal(document.overrides.length, overrides.length)
+              assert.deepEqual(shippedSchema.Errors(document), [true, []])
+              await importRules(elsewhere.database, clock, JSON.parse(JSON.stringify(document)))
+              assert.deepEqual(await exported(elsewhere), document)
+              assert.equal((await importRules(elsewhere.database, clock, document)).rules.unchanged, rules.length)
+            }),
+            { numRuns: 40 },
+          )
+        } finally {
+          await elsewhere.close()
+        }
+      },
+    )
 
     test('an import makes the database equal to the document, and returns the difference', async () => {
       await imported({ rules: [API, LOGIN, { ...API, name: 'old' }], overrides: [DENIED] })

@@ -4,8 +4,10 @@ import { join } from 'node:path'
 import { describe, test } from 'node:test'
 import { RuleDocumentError } from '../../../src/ground/errors.js'
 import { PACKAGE_ROOT } from '../../../src/ground/package-root.js'
+import { defaultsFor } from '../../../src/rules/description.js'
 import { documentSchema } from '../../../src/rules/exchange/rule-document.js'
 import { validateDocument } from '../../../src/rules/exchange/validate-document.js'
+import { RULES } from '../../../src/rules/rule.js'
 
 const RULE = { name: 'api', pathPattern: '^/api/', rate: '5/m' }
 const OVERRIDE = { client: 'ip:203.0.113.7', effect: 'deny' }
@@ -37,31 +39,7 @@ describe('the document of an export', () => {
       0,
     )
     assert.deepEqual(rules, [
-      {
-        name: 'api',
-        description: '',
-        pathPattern: '^/api/',
-        method: 'GET,POST',
-        condition: '',
-        rate: '5/m',
-        key: 'ip',
-        algorithm: 'fixed_window',
-        counts: 'requests',
-        cost: 1,
-        unit: 'requests',
-        reserve: 0,
-        noticeAt: '',
-        block: true,
-        refusalStatus: 429,
-        refusalMessage: '',
-        banAfter: 0,
-        banFor: '',
-        isActive: true,
-        startsAt: null,
-        endsAt: '2030-01-01T00:00:00.000Z',
-        group: '',
-        priority: 0,
-      },
+      { ...defaultsFor(RULES.fields), ...RULE, method: 'GET,POST', endsAt: '2030-01-01T00:00:00.000Z' },
     ])
     assert.deepEqual(overrides, [
       {
@@ -167,16 +145,26 @@ describe('the document of an export', () => {
     const rules = Array.from({ length: 500 }, () => ({}))
     await assert.rejects(validateDocument({ version: 1, rules }, 0), (error: RuleDocumentError) => {
       assert.ok(error.message.length < 1_000)
-      assert.match(error.message, /; and 1490 more$/)
-      return Object.keys(error.errors).length === 1_500
+      assert.match(error.message, /; and 93 more$/)
+      return Object.keys(error.errors).length === 103
     })
   })
 
-  test('is not looked at to its end where ten thousand places are wrong', async () => {
+  test('is refused in few words that have the remedy, whatever its texts and names are', async () => {
+    const text = 'x'.repeat(60_000)
+    const names = Object.keys(RULES.fields)
+    const rule = Object.fromEntries([...names, text].map((name) => [name, text]))
+    const errors = await errorsOf({ version: 1, rules: [rule] })
+    assert.match(errors['rules[0].startsAt'] ?? '', /^"x{100,}….*is not a valid moment: give a Date, a text/)
+    assert.ok(Object.keys(errors).length > 15)
+    assert.ok(JSON.stringify(errors).length < 20_000, `${JSON.stringify(errors).length} characters`)
+  })
+
+  test('is not looked at to its end where a hundred places are wrong', async () => {
     const errors = await errorsOf({ version: 1, rules: Array(1_000_000).fill({}), overrides: [{}] })
     // Three for every rule, and one for either list.
-    assert.equal(Object.keys(errors).length, 10_004)
-    assert.match(errors.rules ?? '', /rules\[3334\] and later entries were not validated$/)
+    assert.equal(Object.keys(errors).length, 104)
+    assert.match(errors.rules ?? '', /^has more than 100 errors: rules\[34\] and later entries were not validated$/)
     assert.match(errors.overrides ?? '', /overrides\[0\] and/)
   })
 

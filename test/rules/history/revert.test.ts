@@ -11,6 +11,7 @@ import { changeLocked, changeRows, LockedTable } from '../../../src/rules/table.
 import { openDatabase } from '../../support/build-app.js'
 import { fakeClock } from '../../support/clock.js'
 import { forEachDatabase, type Provider } from '../../support/databases.js'
+import { long } from '../../support/long.js'
 
 const clock = fakeClock()
 const RULE = { pathPattern: '^/api/', rate: '5/m' }
@@ -115,7 +116,7 @@ forEachDatabase((provider) => {
     assert.deepEqual([rate, priority], ['8/m', 0])
   })
 
-  test('ten thousand overrides that ended together are in force again by one revert', async (t) => {
+  test('ten thousand overrides that ended together are in force again by one revert', long(), async (t) => {
     const { database, overrides, revertNewest } = await open(t, provider)
     await overrides.createMany({
       data: Array.from({ length: MANY }, (_, index) => ({ client: `user:${index}`, effect: 'deny' })),

@@ -8,6 +8,7 @@ import type { RuleSet } from '../../../src/rules/rule-set.js'
 import { SnapshotReader } from '../../../src/rules/snapshot/current-snapshot.js'
 import { atEnd } from '../../support/at-end.js'
 import { forEachDatabase } from '../../support/databases.js'
+import { long } from '../../support/long.js'
 
 const MANY = 1_200
 const ROUTER = { caseSensitive: true, ignoreTrailingSlash: false }
@@ -57,7 +58,7 @@ forEachDatabase((provider, open) => {
     )
   })
 
-  test('an edit of one rule among many reads that rule alone, and compiles what is new', async (t) => {
+  test('an edit of one rule among many reads that rule alone, and compiles what is new', long(), async (t) => {
     const { client, database, reader } = await openRows(t, MANY)
     const before = await reader.load()
     const compiled = t.mock.method(PatternIndex, 'compile')

@@ -98,7 +98,7 @@ for (const { name, fastify = {}, before, prefix = '/ops' } of HOSTS) {
     for (const path of ['offender/?key=a', 'offender?key=a']) {
       assert.equal(JSON.parse((await request(`${dashboard}/${path}`, { headers })).text).key, 'a')
     }
-    assert.equal((await request(`${dashboard}/offenders.csv`, { headers })).text, '\ufeffkey,blocked_count\r\n')
+    assert.equal((await request(`${dashboard}/offenders.csv`, { headers })).text, 'key,blocked_count\r\n')
     for (const path of ['', '?days=7', 'offenders.csv', 'offender/?key=a', 'offender.html?key=a', 'sign-in']) {
       const got = await request(`${dashboard}/${path}`, { headers })
       const head = await request(`${dashboard}/${path}`, { method: 'HEAD', headers })

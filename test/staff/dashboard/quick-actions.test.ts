@@ -3,8 +3,8 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import type { DashboardOptions } from '../../../src/dashboard.js'
 import { keepCookies, SAME_ORIGIN, unescapeHtml } from '../../support/client-forms.js'
-import { forEachDatabase, type Provider } from '../../support/databases.js'
 import { logEvents } from '../../support/events.js'
+import { long } from '../../support/long.js'
 import { DASHBOARD, startWithStaff } from '../../support/staff-app.js'
 
 const NOW_MS = Date.UTC(2026, 0, 15, 12)
@@ -13,8 +13,8 @@ const HOSTILE = 'header:x:"><script>'
 /** Clients whose latest refusal is a POST of /login, and then a request that was let through. */
 const CLIENTS = ['ip:203.0.113.7', 'user:7', HOSTILE, 'ip:198.51.100.9']
 
-async function start(t: TestContext, staff = OPERATOR, useDynamicRules = true, provider: Provider = 'sqlite') {
-  const started = await startWithStaff(t, provider, staff, { useDynamicRules })
+async function start(t: TestContext, staff = OPERATOR, useDynamicRules = true) {
+  const started = await startWithStaff(t, 'sqlite', staff, { useDynamicRules })
   const { client } = started.app.smartRateLimit
   for (const key of CLIENTS) {
     await logEvents(client, { key, client: key, blocked: 3, path: '/login', method: 'POST', atMs: NOW_MS - 2_000 })
@@ -102,9 +102,11 @@ async function openRow({ request }: Pick<Awaited<ReturnType<typeof start>>, 'req
   }
 }
 
-forEachDatabase((provider) => {
-  test('the menu of a row raises, exempts and blocks its client for as long as is chosen, and ends what is in force', async (t) => {
-    const its = await start(t, OPERATOR, true, provider)
+test(
+  'the menu of a row raises, exempts and blocks its client for as long as is chosen, and ends what is in force',
+  long(),
+  async (t) => {
+    const its = await start(t, OPERATOR, true)
     const stored = async () =>
       (await its.client.rateLimitOverride.findMany({ orderBy: { id: 'asc' } })).map(
         ({ client, effect, expiresAt, note }) => [client, effect, expiresAt?.toISOString().slice(0, 16), note],
@@ -146,18 +148,18 @@ forEachDatabase((provider) => {
     )
     assert.equal(await (await openRow(its, 'user:7')).press('allow', { keep: 'ever' }), 303)
     assert.deepEqual(await stored(), [['user:7', 'allow', undefined, '']])
-  })
+  },
+)
 
-  test('a row names no rate that another one replaces where the page does not know all limits that its client met', async (t) => {
-    const its = await start(t, OPERATOR, true, provider)
-    const { form } = await openRow(its, 'user:7', '?path=%2Flogin')
-    assert.match(form, /Set this rate/)
-    assert.doesNotMatch(form, /instead of/)
-    await its.client.rateLimitOverride.create({ data: { client: 'ip:203.0.113.0/24', effect: 'deny' } })
-    const inside = await openRow(its, 'ip:203.0.113.7')
-    assert.match(inside.form, /End the block of ip:203\.0\.113\.0\/24/)
-    assert.match(inside.form, /The block of .* takes precedence:/)
-  })
+test('a row names no rate that another one replaces where the page does not know all limits that its client met', async (t) => {
+  const its = await start(t, OPERATOR, true)
+  const { form } = await openRow(its, 'user:7', '?path=%2Flogin')
+  assert.match(form, /Set this rate/)
+  assert.doesNotMatch(form, /instead of/)
+  await its.client.rateLimitOverride.create({ data: { client: 'ip:203.0.113.0/24', effect: 'deny' } })
+  const inside = await openRow(its, 'ip:203.0.113.7')
+  assert.match(inside.form, /End the block of ip:203\.0\.113\.0\/24/)
+  assert.match(inside.form, /The block of .* takes precedence:/)
 })
 
 test('staff who may not write, and a server without overrides, have no such button', async (t) => {

@@ -3,9 +3,9 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { DAY_MS } from '../../../src/ground/time/clock.js'
 import type { StaffAnswer } from '../../../src/staff/shell/staff-member.js'
-import { forEachDatabase, type Provider } from '../../support/databases.js'
+import { forAnyDatabase, type Provider } from '../../support/databases.js'
+import { logRows } from '../../support/events.js'
 import type { Answer } from '../../support/http-client.js'
-import { logRows } from '../../support/log-events.js'
 import { DASHBOARD, startWithStaff } from '../../support/staff-app.js'
 
 const IP = '203.0.113.7'
@@ -22,7 +22,7 @@ function rowsOf({ text }: Answer): string[] {
     .filter((row) => !/^(?:Rule Target|Limit) Rate/.test(row))
 }
 
-forEachDatabase((provider) => {
+forAnyDatabase((provider) => {
   test('thousands of rules are listed page by page', async (t) => {
     const { request, app } = await start(t, provider)
     const names = Array.from({ length: 401 }, (_, index) => `rule-${1_000 + index}`)

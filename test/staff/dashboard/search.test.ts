@@ -8,7 +8,7 @@ import type { RateLimitEvent } from '../../../src/log/event.js'
 import type { StaffRole } from '../../../src/staff/shell/roles.js'
 import { readRows, unescapeHtml } from '../../support/client-forms.js'
 import { forEachDatabase, type Provider } from '../../support/databases.js'
-import { logRows } from '../../support/log-events.js'
+import { logRows } from '../../support/events.js'
 import { DASHBOARD, startWithStaff } from '../../support/staff-app.js'
 
 const NOW_MS = Date.UTC(2026, 0, 15, 12)

@@ -8,6 +8,7 @@ import {
   parsePasswordHash,
   verifyPassword,
 } from '../../../src/staff/sign-in/passwords.js'
+import { long } from '../../support/long.js'
 
 const PASSWORD = 'pässword with a ﬁne ligature'
 
@@ -17,7 +18,7 @@ function parsed(text: string): PasswordHash {
   return hash
 }
 
-test('a hash is in PHC form, is salted, and verifies its password and no other', async () => {
+test('a hash is in PHC form, is salted, and verifies its password and no other', long(), async () => {
   const text = await hashPassword(PASSWORD)
   assert.match(text, /^\$scrypt\$ln=15,r=8,p=3\$[A-Za-z0-9+/]{22}\$[A-Za-z0-9+/]{43}$/)
   assert.notEqual(await hashPassword(PASSWORD), text)
@@ -27,7 +28,7 @@ test('a hash is in PHC form, is salted, and verifies its password and no other',
   assert.equal(await verifyPassword('', parsed(text)), false)
 })
 
-test('a password is the same however its characters are composed', async () => {
+test('a password is the same however its characters are composed', long(), async () => {
   const hash = parsed(await hashPassword(PASSWORD))
   assert.equal(await verifyPassword(PASSWORD.normalize('NFD'), hash), true)
   assert.equal(await verifyPassword(PASSWORD.replace('ﬁ', 'fi'), hash), true)

@@ -38,7 +38,7 @@ export interface MemoryCounter {
   readonly algorithm: RateAlgorithm
   /** The time at which the client's usage is 0. */
   readonly resetAtMs: number
-  /** Whether the client's last check was refused, or left nothing as a charge. */
+  /** Whether the client's last check that took anything was refused, or left nothing as a charge. */
   readonly blocks: boolean
   /** The counter of another algorithm under the same key. */
   next: MemoryCounter | undefined
@@ -95,7 +95,7 @@ class FixedWindowEntry implements MemoryCounter, FixedWindowCounter {
     if (leftMs > 0 && leftMs <= this.lengthMs && this.lengthMs === policy.periodMs) this.count += cost
     else this.#replace(advanceFixedWindow(this, policy.periodMs, cost, nowMs))
     const decision = decideFixedWindow(policy, this.count, this.endMs, cost, nowMs, charges)
-    this.blocks = charges ? decision.remaining === 0 : !decision.allowed
+    if (cost > 0) this.blocks = charges ? decision.remaining === 0 : !decision.allowed
     return decision
   }
 
@@ -146,7 +146,7 @@ class SlidingWindowEntry implements MemoryCounter, SlidingWindowCounter {
     this.previous = counter.previous
     this.current = counter.current
     this.resetAtMs = nowMs + decision.resetMs
-    this.blocks = charges ? decision.remaining === 0 : !decision.allowed
+    if (cost > 0) this.blocks = charges ? decision.remaining === 0 : !decision.allowed
     return decision
   }
 
@@ -191,7 +191,7 @@ class BucketEntry implements MemoryCounter, BucketCounter {
     this.checkedMs = counter.checkedMs
     this.taken = counter.taken
     this.resetAtMs = nowMs + decision.resetMs
-    this.blocks = charges ? decision.remaining === 0 : !decision.allowed
+    if (cost > 0) this.blocks = charges ? decision.remaining === 0 : !decision.allowed
     return decision
   }
 
@@ -226,7 +226,7 @@ class WindowsEntry implements MemoryCounter {
     const { counter, decision } = WINDOW_CHECKS[this.algorithm](this.#windows, policy, cost, nowMs, charges)
     this.#windows = counter
     this.resetAtMs = nowMs + longestResetMs(decision)
-    this.blocks = charges ? decision.remaining === 0 : !decision.allowed
+    if (cost > 0) this.blocks = charges ? decision.remaining === 0 : !decision.allowed
     return decision
   }
 

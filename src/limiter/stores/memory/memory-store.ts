@@ -6,10 +6,12 @@ import type { Store } from '../store.js'
 import { formFor, type MemoryCounter, newEntry } from './memory-entry.js'
 
 export interface MemoryStoreOptions {
-  /** The most keys kept, 100000 by default; about 250 bytes each. */
+  /** The most keys kept, 100000 by default, 16777216 at most; about 250 bytes each. */
   readonly maxKeys?: number
 }
 
+/** The most keys that a `Map` holds: every new client would fail behind them. */
+const MOST_KEYS = 2 ** 24
 /** The number of keys that are inspected for expiry for each new key: more than one, so that the number shrinks. */
 const EXPIRY_INSPECTIONS = 2
 const EXPIRY_GRACE_MS = 10 * SECOND_MS
@@ -38,7 +40,9 @@ export class MemoryStore implements Store {
   readonly #permits = new MemoryPermits()
 
   constructor({ maxKeys = 100_000 }: MemoryStoreOptions = {}) {
-    if (!Number.isInteger(maxKeys) || maxKeys < 1) throw new TypeError(`maxKeys is ${maxKeys}: give an integer >= 1`)
+    if (!Number.isInteger(maxKeys) || maxKeys < 1 || maxKeys > MOST_KEYS) {
+      throw new TypeError(`maxKeys is ${maxKeys}: give an integer from 1 to ${MOST_KEYS}`)
+    }
     this.#maxKeys = maxKeys
   }
 
@@ -99,8 +103,11 @@ export class MemoryStore implements Store {
   #checkOther(check: Check, nowMs: number): Decision {
     const { key, policy, cost, charges } = check
     if (!isRate(policy)) return this.#permits.check(check, nowMs)
-    const entry = this.#counters.get(key) ?? this.#create(key, policy, nowMs)
-    return this.#counterBeside(entry, key, policy).check(policy, cost, nowMs, charges)
+    const entry =
+      this.#counters.get(key) ??
+      // A check that takes nothing creates no counter, and takes the place of none.
+      (cost > 0 ? this.#create(key, policy, nowMs) : (this.#refused.get(key) ?? newEntry(policy)))
+    return this.#counterBeside(entry, key, policy, cost > 0).check(policy, cost, nowMs, charges)
   }
 
   #create(key: string, policy: RatePolicy, nowMs: number): MemoryCounter {
@@ -112,11 +119,16 @@ export class MemoryStore implements Store {
     return entry
   }
 
-  /** Returns the counter of another algorithm under the same key, or of the same one with other windows. */
-  #counterBeside(first: MemoryCounter, key: string, policy: RatePolicy): MemoryCounter {
+  /**
+   * Returns the counter of another algorithm under the same key, or of the same one with other windows.
+   *
+   * @param keeps whether one that is not there is created
+   */
+  #counterBeside(first: MemoryCounter, key: string, policy: RatePolicy, keeps: boolean): MemoryCounter {
     let before: MemoryCounter | undefined
     let entry = first
     while (entry.algorithm !== policy.algorithm) {
+      if (entry.next === undefined && !keeps) return newEntry(policy)
       entry.next ??= newEntry(policy)
       before = entry
       entry = entry.next
@@ -125,8 +137,9 @@ export class MemoryStore implements Store {
     // The windows were edited: the periods that stay keep their state.
     const edited = newEntry(policy, entry.windows())
     edited.next = entry.next
-    if (before === undefined) this.#counters.set(key, edited)
-    else before.next = edited
+    if (before !== undefined) before.next = edited
+    else if (this.#counters.has(key)) this.#counters.set(key, edited)
+    else this.#refused.set(key, edited)
     return edited
   }
 

@@ -4,7 +4,8 @@ import { LONGEST_DRAIN_MS, TAKEN_MODULUS } from '../../bucket.js'
 
 /**
  * The script advances counters, each by a group of checks of one limit and cost, by the rules of `limiter/`. It returns
- * each counter as it was stored before (nothing for a new one), from which the pure algorithm decides the group.
+ * each counter as it was stored before (nothing for a new one), from which the pure algorithm decides the group. A counter
+ * that cannot be advanced, since its key holds something else, is answered by a list with the error.
  *
  * `KEYS`: the counters. `ARGV`: now; then for each counter one text with the algorithm's letter, the period, the limit,
  * the cost, and the number of checks, -1 where the cost is taken in any case. It mostly equals that of the previous counter, and is then not parsed again. A
@@ -28,7 +29,8 @@ import { LONGEST_DRAIN_MS, TAKEN_MODULUS } from '../../bucket.js'
 export const SCRIPT = `
 local GRACE_MS = 10000
 local call, match, format, floor, fmod = redis.call, string.match, string.format, math.floor, math.fmod
-local byte, gmatch, gsub, sub, max, min, abs = string.byte, string.gmatch, string.gsub, string.sub, math.max, math.min, math.abs
+local byte, find, gmatch, gsub, sub = string.byte, string.find, string.gmatch, string.gsub, string.sub
+local max, min, abs = math.max, math.min, math.abs
 local LIST = byte('w')
 local now = tonumber(ARGV[1])
 
@@ -363,9 +365,14 @@ local function advance(key, text)
     parsed = text
     letter, period, limit, cost, checks = match(parsed, '^(%a) (%S+) (%S+) (%S+) (%S+)$')
     period, limit, cost, checks = tonumber(period), tonumber(limit), tonumber(cost), tonumber(checks)
-    if letter == nil then task = parse_windows(parsed) end
+    if letter == nil then
+      task = parse_windows(parsed)
+      cost, checks = task.cost, task.checks
+    end
   end
   local stored = call('GET', key)
+  -- A look creates no counter.
+  if not stored and cost * checks == 0 then return stored end
   if letter == nil then
     task.advance(key, stored_windows(stored, task), task)
   else
@@ -376,10 +383,24 @@ local function advance(key, text)
   return stored
 end
 
+-- Returns whether an error is about what one key holds: a value of another type, or of another form.
+local function is_own(message)
+  for _, sign in ipairs({ 'WRONGTYPE', 'attempt to ', 'bad argument ', 'out of range', 'invalid expire' }) do
+    if find(message, sign, 1, true) then return true end
+  end
+end
+
 local answers = {}
 for index, key in ipairs(KEYS) do
   local text = ARGV[index + 1]
-  answers[index] = (OTHERS[byte(text)] or advance)(key, text) or false
+  local done, answer = pcall(OTHERS[byte(text)] or advance, key, text)
+  if not done then
+    -- Redis 7 makes a text of it.
+    local message = type(answer) == 'table' and answer.err or tostring(answer)
+    if not is_own(message) then return { err = message } end
+    answer = { message }
+  end
+  answers[index] = answer or false
 end
 return answers
 `

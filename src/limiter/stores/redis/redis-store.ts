@@ -5,7 +5,8 @@ import type { RedisClient } from '../../../database/redis-client.js'
 import { allDone } from '../../../ground/all-done.js'
 import { counterKey, counterPrefix, validateNamespace } from '../../../ground/storable.js'
 import type { Check, Decision, Settlement } from '../../algorithm.js'
-import { failedAfter } from '../../batch-store.js'
+import { failedAfter, failedLeaving, PartlySettledError } from '../../batch-store.js'
+import { FailingCounters } from '../failing-counters.js'
 import { assignDecisions, type CheckGroup, groupChecks } from '../groups.js'
 import type { Store } from '../store.js'
 import { REDIS_COUNTERS, type RedisCounter, type ScriptCall } from './redis-counters.js'
@@ -21,12 +22,17 @@ export interface RedisStoreOptions {
   readonly namespace?: string | undefined
 }
 
+/** A client may have counters in thousands of rules: other commands run between so many. */
+const RESET_AT_ONCE = 500
+
 /**
  * Counters in Redis or Valkey, exact over any number of processes: a script advances a counter in one step.
  *
  * A key is `fsr:<namespace>:<letter of the algorithm>:{<key of the check>}`; a check's key that is too long or not
  * well-formed ends with its hash. `fsr:<namespace>:resets` counts resets. In a cluster every run of the script names
  * one key, and the batches of its nodes are separate. Every counter expires.
+ *
+ * A key that holds something else, such as a list, is left as it is. Its counter is a part of the store that fails alone.
  */
 export class RedisStore implements Store {
   /**
@@ -38,6 +44,7 @@ export class RedisStore implements Store {
   readonly #connection: RedisConnection
   readonly #prefix: string
   readonly #resetsKey: string
+  readonly #failing = new FailingCounters(counterKey)
 
   constructor({ redis, namespace }: RedisStoreOptions) {
     validateNamespace(namespace)
@@ -59,6 +66,8 @@ export class RedisStore implements Store {
   async #checkAll(checks: readonly Check[], nowMs: number, decisions: Decision[]): Promise<void> {
     const client = await this.#connection.client()
     const grouping = { storedKey: counterKey, counters: REDIS_COUNTERS }
+    const areFailing = this.#failing.areAll(checks)
+    let cause: Error | undefined
     for (let indexes = [...checks.keys()]; indexes.length > 0; ) {
       const { byAlgorithm, left } = groupChecks(checks, indexes, grouping)
       const targets: [RedisCounter, string, CheckGroup][] = []
@@ -67,29 +76,63 @@ export class RedisStore implements Store {
       }
       const calls = targets.map(([counter, key, group]) => counter.call(this.#keyFor(counter, key), group, nowMs))
       const decide = (index: number, stored: unknown) => {
-        const [counter, , group] = targets[index] ?? []
-        if (group !== undefined) assignDecisions(group, counter?.answer(stored, group, nowMs) ?? [], decisions)
+        const [counter, key, group] = targets[index] ?? []
+        if (counter === undefined || key === undefined || group === undefined) return
+        const error = this.#findError(key, stored)
+        if (error === undefined) assignDecisions(group, counter.answer(stored, group, nowMs), decisions)
+        else cause = error
       }
       await this.#connection.explained(() => runScript(client, calls, nowMs, decide))
       indexes = left
     }
+    if (cause !== undefined) throw this.#failing.rejection(checks, decisions, cause, areFailing)
+    this.#failing.advanced(checks)
   }
 
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
+    const left = new Set(settlements)
+    try {
+      await this.#settleAll(settlements, nowMs, left)
+    } catch (error) {
+      throw failedLeaving(error, [...left])
+    }
+  }
+
+  async #settleAll(settlements: readonly Settlement[], nowMs: number, left: Set<Settlement>): Promise<void> {
     const client = await this.#connection.client()
+    const areFailing = this.#failing.areAll(settlements)
     const calls = settlements.map((settlement) => {
       const counter = REDIS_COUNTERS[settlement.policy.algorithm]
       return counter.settle(this.#keyFor(counter, counterKey(settlement.key)), settlement)
     })
-    if (calls.length > 0) await this.#connection.explained(() => runScript(client, calls, nowMs))
+    if (calls.length === 0) return
+    let cause: Error | undefined
+    const note = (index: number, stored: unknown) => {
+      const settlement = settlements[index]
+      if (settlement === undefined) return
+      const error = this.#findError(counterKey(settlement.key), stored)
+      if (error === undefined) left.delete(settlement)
+      else cause = error
+    }
+    await this.#connection.explained(() => runScript(client, calls, nowMs, note))
+    if (cause !== undefined) throw areFailing ? cause : new PartlySettledError([...left], cause)
+  }
+
+  /** Returns the error of one counter, and notes that it fails alone. */
+  #findError(storedKey: string, answer: unknown): Error | undefined {
+    if (!Array.isArray(answer)) return undefined
+    this.#failing.add(storedKey, 'a key that holds no counter')
+    return new Error(`Redis: ${String(answer[0])}`)
   }
 
   async reset(keys: readonly string[]): Promise<void> {
     const client = await this.#connection.client()
-    const stored = keys.flatMap((key) =>
-      Object.values(REDIS_COUNTERS).map((counter) => this.#keyFor(counter, counterKey(key))),
-    )
-    await this.#connection.explained(() => Promise.all(stored.map((key) => client.del(key))))
+    for (let from = 0; from < keys.length; from += RESET_AT_ONCE) {
+      const stored = keys
+        .slice(from, from + RESET_AT_ONCE)
+        .flatMap((key) => Object.values(REDIS_COUNTERS).map((counter) => this.#keyFor(counter, counterKey(key))))
+      await this.#connection.explained(() => Promise.all(stored.map((key) => client.del(key))))
+    }
     await this.#connection.explained(() => client.incr(this.#resetsKey))
   }
 
@@ -113,10 +156,10 @@ export class RedisStore implements Store {
     return Number(await this.#connection.explained(() => client.get(this.#resetsKey)))
   }
 
-  /** Returns the node of a cluster that has the counter's slot; one server has no parts. */
+  /** Returns the name of a counter that fails, or the node of a cluster that has its slot; one server has no other parts. */
   partOf(key: string): string {
     const client = this.#connection.opened
-    return client?.isCluster ? nodeForTag(client, counterKey(key)) : ''
+    return this.#failing.partOf(key) ?? (client?.isCluster ? nodeForTag(client, counterKey(key)) : '')
   }
 
   /** @throws InvalidSettingError when the package ioredis is needed and not installed */
@@ -152,7 +195,7 @@ const SHA = createHash('sha1').update(SCRIPT).digest('hex')
  * One run takes all counters, except in a cluster, where each counter has a run of its own, which reaches its node even
  * while slots are moving.
  *
- * @param done receives what was stored for each counter before
+ * @param done receives what was stored for each counter before, or a list with its error
  * @throws the error of any run; others are done even so
  */
 async function runScript(

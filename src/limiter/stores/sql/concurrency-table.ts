@@ -4,7 +4,7 @@ import type { Dialect } from '../../../database/dialect.js'
 import { latestStartMs } from '../../../ground/time/clock.js'
 import { decideConcurrencyInOrder } from '../../concurrency.js'
 import { assignDecisions, type CheckGroup, sameLimitAndCost } from '../groups.js'
-import { byKey, type CounterTable, lockedRows } from './counter-statements.js'
+import { byKey, type CounterTable, lockedRows, writesRow } from './counter-statements.js'
 
 const NAME = 'rate_limit_concurrency'
 
@@ -36,15 +36,10 @@ export function concurrencyTable(dialect: Dialect): CounterTable {
         const used = permits.reduce((sum, [, , cost]) => sum + cost, 0)
         return [key, group.first.policy.periodMs, used, permits]
       })
-      for (const { key, used, granted } of await query<PermitsRow>(advance, [
-        JSON.stringify(rows),
-        nowMs,
-        latestStartMs(nowMs),
-      ])) {
-        const group = groups.get(key)
-        if (group !== undefined) {
-          assignDecisions(group, decideConcurrencyInOrder(group.checks, used - granted), decisions)
-        }
+      const stored = await query<PermitsRow>(advance, [JSON.stringify(rows), nowMs, latestStartMs(nowMs)])
+      const usedBefore = new Map(stored.map(({ key, used, granted }) => [key, used - granted]))
+      for (const [key, group] of groups) {
+        assignDecisions(group, decideConcurrencyInOrder(group.checks, usedBefore.get(key) ?? 0), decisions)
       }
     },
     async settle(database, groups, nowMs) {
@@ -84,7 +79,7 @@ function advanceSql(dialect: Dialect): string {
     SELECT ${dialect.jsonField(0, 'text')}, ${field(1)}, ${field(2)}, ${field(2)}, ${nowMs} + ${field(1)},
       CASE WHEN ${field(2)} > 0 THEN ${nowMs} + ${field(1)} ELSE 0 END, ${dialect.jsonField(3, 'text')},
       ${dialect.fromMs(`${nowMs} + ${field(1)}`)}, ${now}, ${now}
-    FROM ${dialect.jsonRows()} WHERE ${dialect.asynchronousCommit}
+    FROM ${dialect.jsonRows()} WHERE ${writesRow(dialect, NAME, dialect.jsonField(0, 'text'), field(2))}
     ON CONFLICT (key) DO UPDATE SET
       (period_ms, used, granted, first_ms, last_ms, permits, expires_at, updated_at) =
       (WITH moment AS MATERIALIZED

@@ -31,12 +31,14 @@ export interface AdvanceStatement<Row> {
   readonly toParameters: (sorted: readonly KeyedGroup[], nowMs: number) => readonly SqlValue[]
   /** Decides the checks of a group from the row that the statement stored. */
   readonly answer: (row: Row, group: CheckGroup, nowMs: number) => readonly Decision[]
+  /** Decides the checks of a group without a row, which take nothing; undefined where another statement may have their row. */
+  readonly answerNew?: (group: CheckGroup, nowMs: number) => readonly Decision[]
 }
 
 /** Advances counters, sorted by their keys, by one statement, and returns its rows. */
 export async function advanceGroups<Row extends { readonly key: string }>(
   database: Pick<SqlConnection, 'query'>,
-  { sql, toParameters, answer }: AdvanceStatement<Row>,
+  { sql, toParameters, answer, answerNew }: AdvanceStatement<Row>,
   sorted: readonly KeyedGroup[],
   nowMs: number,
   decisions: Decision[],
@@ -46,7 +48,12 @@ export async function advanceGroups<Row extends { readonly key: string }>(
   const stored = await database.query<Row>(sql, toParameters(sorted, nowMs))
   for (const row of stored) {
     const group = groups.get(row.key)
-    if (group !== undefined) assignDecisions(group, answer(row, group, nowMs), decisions)
+    if (group === undefined) continue
+    assignDecisions(group, answer(row, group, nowMs), decisions)
+    groups.delete(row.key)
+  }
+  if (answerNew !== undefined) {
+    for (const group of groups.values()) assignDecisions(group, answerNew(group, nowMs), decisions)
   }
   return stored
 }
@@ -58,6 +65,17 @@ export function lockedKeysSql(dialect: Dialect, name: string): string {
   const hasKey = `key IN (SELECT ${dialect.jsonField(0, 'text')} FROM ${dialect.jsonRows()})`
   return `WITH free AS MATERIALIZED (SELECT key FROM ${dialect.table(name)} WHERE ${hasKey} ${dialect.skipLocked})
     SELECT key FROM ${dialect.table(name)} WHERE ${hasKey} AND key NOT IN (SELECT key FROM free)`
+}
+
+/**
+ * Returns the condition under which a statement writes the row of a counter: looks, which ask for nothing, create none.
+ *
+ * @param asked SQL for what the checks ask for; 0 for looks
+ */
+export function writesRow({ asynchronousCommit, table }: Dialect, name: string, key: string, asked: string): string {
+  // For EXISTS, PostgreSQL may read the whole table. A subquery for a value runs for looks alone, and uses the index.
+  const isThere = `(SELECT true FROM ${table(name)} AS there WHERE there.key = ${key})`
+  return `${asynchronousCommit} AND (${asked} <> 0 OR ${isThere})`
 }
 
 /** Sorts counters, so that concurrent writers lock them in the same order. */

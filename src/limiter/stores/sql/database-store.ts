@@ -1,10 +1,10 @@
-import { createHash } from 'node:crypto'
 import { Database, databaseFor } from '../../../database/database.js'
 import { readRevision } from '../../../database/revision.js'
 import { allDone } from '../../../ground/all-done.js'
 import { counterKey, validateNamespace } from '../../../ground/storable.js'
 import type { Algorithm, Check, Decision, Settlement } from '../../algorithm.js'
-import { failedAfter, PartlyDecidedError } from '../../batch-store.js'
+import { failedAfter, failedLeaving, PartlySettledError } from '../../batch-store.js'
+import { FailingCounters } from '../failing-counters.js'
 import { type CheckGroup, groupChecks, SETTLING } from '../groups.js'
 import type { Store } from '../store.js'
 import { concurrencyTable } from './concurrency-table.js'
@@ -24,14 +24,12 @@ export interface DatabaseStoreOptions {
 
 /** The longest wait for a row that another transaction has locked, in milliseconds: half of what requests wait. */
 const LOCK_TIMEOUT_MS = 250
-/** Further rows that are locked push out the oldest. */
-const MAX_LOCKED = 1_000
 
 /**
  * Counters in tables, exact over any number of processes: one statement per algorithm advances a whole batch.
  *
- * On PostgreSQL, where a transaction keeps the row of a counter locked, the others of its batch are advanced without it.
- * Until that counter can be advanced again it is a part of the store that fails alone.
+ * Where PostgreSQL's row of a counter is kept locked by a transaction, or a row is refused by the database, the others of its
+ * batch are advanced without it. Until that counter can be advanced again it is a part of the store that fails alone.
  */
 export class DatabaseStore implements Store {
   readonly concurrency: number
@@ -40,8 +38,7 @@ export class DatabaseStore implements Store {
   readonly #stored: StoredCounters
   readonly #storedKey: (key: string) => string
   readonly #tables: Readonly<Record<Algorithm, CounterTable>>
-  /** The stored keys of counters with rows that were locked at the last attempt. */
-  readonly #locked = new Set<string>()
+  readonly #failing: FailingCounters
 
   /** @param lockTimeoutMs the longest wait for a row that another transaction of PostgreSQL has locked, in milliseconds */
   constructor({ database, schema, namespace }: DatabaseStoreOptions = {}, lockTimeoutMs = LOCK_TIMEOUT_MS) {
@@ -54,6 +51,7 @@ export class DatabaseStore implements Store {
     const prefix = namespacePrefix(namespace)
     this.#stored = new StoredCounters(this.#database, namespace)
     this.#storedKey = (key) => counterKey(prefix + key)
+    this.#failing = new FailingCounters(this.#storedKey)
     const dialect = {
       ...this.#database.dialect,
       asynchronousCommit: this.#database.dialect.asynchronousCommitWithin(lockTimeoutMs),
@@ -80,10 +78,10 @@ export class DatabaseStore implements Store {
 
   async #checkAll(checks: readonly Check[], nowMs: number, decisions: Decision[]): Promise<void> {
     const grouping = { storedKey: this.#storedKey, counters: this.#tables }
-    const isApart = this.#areLocked(checks)
+    const areFailing = this.#failing.areAll(checks)
     // A batch that gathered behind the one that met them has them too: it does not wait for them again.
-    const locked = new Set(isApart ? [] : this.#lockedAmong(checks))
-    const isFree = (index: number) => !locked.has(this.#storedKey(checks[index]?.key ?? ''))
+    const failed = new Set(areFailing ? [] : this.#failing.among(checks))
+    const isFree = (index: number) => !failed.has(this.#storedKey(checks[index]?.key ?? ''))
     let cause: unknown
     for (let indexes = [...checks.keys()].filter(isFree); indexes.length > 0; ) {
       const { byAlgorithm, left } = groupChecks(checks, indexes, grouping)
@@ -91,85 +89,111 @@ export class DatabaseStore implements Store {
       await allDone(
         [...byAlgorithm].map(async ([algorithm, groups]) => {
           const table = this.#tables[algorithm]
-          const advance = (some: Map<string, CheckGroup>) => table.advance(this.#database.short, some, nowMs, decisions)
-          try {
-            await advance(groups)
-          } catch (error) {
-            cause = error
-            for (const key of await this.#findLocked(table, groups, error)) locked.add(key)
-            // Another statement of this table may have advanced a part of them.
-            const isLeft = ([key, { indexes }]: [string, CheckGroup]) =>
-              !locked.has(key) && indexes.some((index) => decisions[index] === undefined)
-            await advance(new Map([...groups].filter(isLeft)))
+          // Another statement of this table may have advanced a part of them.
+          const isLeft = ([key, { indexes }]: [string, CheckGroup]) =>
+            !failed.has(key) && indexes.some((index) => decisions[index] === undefined)
+          const advance = (some: ReadonlyMap<string, CheckGroup>) => {
+            const asked = some === groups ? groups : new Map([...some].filter(isLeft))
+            return table.advance(this.#database.short, asked, nowMs, decisions)
           }
+          cause = (await this.#runApart(table, groups, advance, failed)) ?? cause
         }),
       )
       indexes = left.filter(isFree)
     }
-    if (locked.size > 0) {
-      if (isApart) throw cause
-      throw new PartlyDecidedError(
-        checks.map((_check, index) => decisions[index]),
-        cause,
-      )
-    }
-    if (this.#locked.size > 0) for (const { key } of checks) this.#locked.delete(this.#storedKey(key))
+    if (failed.size > 0) throw this.#failing.rejection(checks, decisions, cause, areFailing)
+    this.#failing.advanced(checks)
   }
 
-  /** Gives back. Use of a locked row, in a batch with others, is left to its period; alone in its part it is settled later. */
   async settle(settlements: readonly Settlement[], nowMs: number): Promise<void> {
+    const left = new Set(settlements)
+    try {
+      await this.#settleAll(settlements, nowMs, left)
+    } catch (error) {
+      throw failedLeaving(error, [...left])
+    }
+  }
+
+  async #settleAll(settlements: readonly Settlement[], nowMs: number, left: Set<Settlement>): Promise<void> {
     const grouping = { storedKey: this.#storedKey, counters: SETTLING }
-    const isApart = this.#areLocked(settlements)
+    const areFailing = this.#failing.areAll(settlements)
     const { byAlgorithm } = groupChecks(settlements, [...settlements.keys()], grouping)
+    let cause: unknown
     await allDone(
       [...byAlgorithm].map(async ([algorithm, groups]) => {
         const table = this.#tables[algorithm]
-        try {
-          await table.settle(this.#database.short, groups, nowMs)
-        } catch (error) {
-          for (const key of await this.#findLocked(table, groups, error)) groups.delete(key)
-          if (isApart) throw error
-          await table.settle(this.#database.short, groups, nowMs)
+        const settle = async (some: ReadonlyMap<string, CheckGroup<Settlement>>) => {
+          await table.settle(this.#database.short, some, nowMs)
+          for (const { checks } of some.values()) for (const settled of checks) left.delete(settled)
         }
+        cause = (await this.#runApart(table, groups, settle, new Set())) ?? cause
       }),
     )
+    if (cause !== undefined) throw areFailing ? cause : new PartlySettledError([...left], cause)
   }
 
-  /** Returns the name of a counter that is locked: such counters fail alone. */
+  /** Returns the name of a counter that fails: such counters fail alone. */
   partOf(key: string): string {
-    if (this.#locked.size === 0) return ''
-    const stored = this.#storedKey(key)
-    return this.#locked.has(stored) ? `a locked row (${shortHash(stored)})` : ''
-  }
-
-  /** Returns whether all counters of a batch were locked when they were last met. */
-  #areLocked(checks: readonly Check[]): boolean {
-    return this.#locked.size > 0 && checks.length === this.#lockedAmong(checks).length
-  }
-
-  /** Returns the counters of a batch that were locked when they were last met. */
-  #lockedAmong(checks: readonly Check[]): string[] {
-    if (this.#locked.size === 0) return []
-    return checks.map(({ key }) => this.#storedKey(key)).filter((key) => this.#locked.has(key))
+    return this.#failing.partOf(key) ?? ''
   }
 
   /**
-   * Returns the counters that are locked, after a statement has met one.
+   * Runs a statement about counters, and where rows fail it, about the others.
    *
+   * @param failed receives the keys of these rows
+   * @returns the error of such a row, if there is any
    * @throws the statement's error where it failed for another reason
    */
-  async #findLocked({ name }: CounterTable, groups: ReadonlyMap<string, unknown>, error: unknown): Promise<string[]> {
+  async #runApart<Group>(
+    { name }: CounterTable,
+    groups: ReadonlyMap<string, Group>,
+    run: (groups: ReadonlyMap<string, Group>) => Promise<void>,
+    failed: Set<string>,
+  ): Promise<unknown> {
+    const { dialect } = this.#database
+    try {
+      await run(groups)
+      return undefined
+    } catch (error) {
+      const isLocked = dialect.isLocked(error)
+      if (!isLocked && !dialect.refusesRows(error)) throw error
+      const keys = isLocked ? await this.#findLocked(name, groups) : await this.#findRefused(groups, run)
+      // What the database refuses of several counters alike is not about one of them.
+      if (!isLocked && keys.length > 1 && keys.length === groups.size) throw error
+      for (const key of keys) {
+        failed.add(key)
+        this.#failing.add(key, isLocked ? 'a locked row' : 'a row that is refused')
+      }
+      if (isLocked) await run(new Map([...groups].filter(([key]) => !failed.has(key))))
+      return error
+    }
+  }
+
+  /** Returns the counters whose rows are locked at the moment. */
+  async #findLocked(name: string, groups: ReadonlyMap<string, unknown>): Promise<string[]> {
     const { dialect, query } = this.#database
-    if (!dialect.isLocked(error)) throw error
     const keyRows = JSON.stringify([...groups.keys()].map((key) => [key]))
     const rows = await query<{ key: string }>(lockedKeysSql(dialect, name), [keyRows])
-    const keys = rows.map(({ key }) => key)
-    for (const key of keys) {
-      const [oldest] = this.#locked
-      if (this.#locked.size >= MAX_LOCKED && oldest !== undefined) this.#locked.delete(oldest)
-      this.#locked.add(key)
+    return rows.map(({ key }) => key)
+  }
+
+  /** Runs a statement that was refused about ever fewer counters, and returns those that it is refused for. */
+  async #findRefused<Group>(
+    groups: ReadonlyMap<string, Group>,
+    run: (groups: ReadonlyMap<string, Group>) => Promise<void>,
+  ): Promise<string[]> {
+    if (groups.size === 1) return [...groups.keys()]
+    const all = [...groups]
+    const refused: string[] = []
+    for (const half of [all.slice(0, all.length / 2), all.slice(all.length / 2)].map((some) => new Map(some))) {
+      try {
+        await run(half)
+      } catch (error) {
+        if (!this.#database.dialect.refusesRows(error)) throw error
+        refused.push(...(await this.#findRefused(half, run)))
+      }
     }
-    return keys
+    return refused
   }
 
   async reset(keys: readonly string[]): Promise<void> {
@@ -187,9 +211,4 @@ export class DatabaseStore implements Store {
   async close(): Promise<void> {
     if (this.#owned) await this.#database.close()
   }
-}
-
-/** Tells counters apart without their clients, who have no business in the log of an outage. */
-function shortHash(key: string): string {
-  return createHash('sha256').update(key).digest('hex').slice(0, 8)
 }

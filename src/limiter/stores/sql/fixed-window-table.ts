@@ -14,6 +14,7 @@ import {
   type CounterTable,
   type KeyedGroup,
   lockedRows,
+  writesRow,
 } from './counter-statements.js'
 import { settlementRows, settlementSql, type WindowsRow, type WindowsSql, windowsStatement } from './windows-table.js'
 import { parseWindows, WINDOW_LAYOUTS } from './windows-text.js'
@@ -139,9 +140,10 @@ function windowsSql(dialect: Dialect): WindowsSql {
     insert: insertSql(dialect, dialect.jsonRows(), {
       key: dialect.jsonField(0, 'text'),
       count: dialect.jsonField(1, 'bigint'),
-      startMs: dialect.jsonField(2, 'bigint'),
-      endMs: dialect.jsonField(3, 'bigint'),
-      windows: dialect.jsonField(4, 'bigint[]'),
+      asked: dialect.jsonField(2, 'bigint'),
+      startMs: dialect.jsonField(3, 'bigint'),
+      endMs: dialect.jsonField(4, 'bigint'),
+      windows: dialect.jsonField(5, 'bigint[]'),
     }),
     stored(row) {
       const [start, end] = [dialect.toMs(`${row}.window_start`), dialect.toMs(`${row}.window_end`)]
@@ -156,8 +158,8 @@ function windowsSql(dialect: Dialect): WindowsSql {
       return [writeFixedWindow({ startMs, count }, periodMs), windowEndMs(periodMs, startMs)]
     },
     toInput(group, nowMs, { periodMs }, expiresMs) {
-      const { admitted, cost } = toAdmission(group)
-      return [Math.abs(admitted) * cost, windowStartMs(periodMs, nowMs), expiresMs]
+      const { admitted, checkCount, cost } = toAdmission(group)
+      return [Math.abs(admitted) * cost, checkCount * cost, windowStartMs(periodMs, nowMs), expiresMs]
     },
   }
 }
@@ -168,16 +170,18 @@ interface NewCounter {
   readonly count: string
   readonly startMs: string
   readonly endMs: string
+  /** What the checks ask for, whether it is taken or not; the count unless given. */
+  readonly asked?: string
   readonly windows?: string
 }
 
 /** Returns SQL that inserts new counters, one for each row of `source`. */
 function insertSql(dialect: Dialect, source: string, values: NewCounter): string {
-  const { key, count, startMs, endMs, windows = 'NULL' } = values
+  const { key, count, startMs, endMs, asked = count, windows = 'NULL' } = values
   const now = dialect.fromMs('$2')
   return `INSERT INTO ${dialect.table(NAME)} AS c (key, count, window_start, window_end, created_at, updated_at, windows)
     SELECT ${key}, ${count}, ${dialect.fromMs(startMs)}, ${dialect.fromMs(endMs)}, ${now}, ${now}, ${windows}
-    FROM ${source} WHERE ${dialect.asynchronousCommit}`
+    FROM ${source} WHERE ${writesRow(dialect, NAME, key, asked)}`
 }
 
 /** Returns SQL for whether a counter's window goes on: as `latestStartMs` says, not where it begins too late. */

@@ -6,7 +6,14 @@ import { windowStartMs } from '../../period.js'
 import { settledNumbers } from '../../settlement.js'
 import { WINDOW_CHECKS, type WindowNumbers, writeBucket, writeSlidingWindow } from '../../windows.js'
 import { type CheckGroup, joinsRate, replayChecks, toAdmission } from '../groups.js'
-import { type AdvanceStatement, advanceGroups, byKey, type CounterTable, lockedRows } from './counter-statements.js'
+import {
+  type AdvanceStatement,
+  advanceGroups,
+  byKey,
+  type CounterTable,
+  lockedRows,
+  writesRow,
+} from './counter-statements.js'
 import { formatWindows, parseWindows, WINDOW_LAYOUTS, type WindowsFunction } from './windows-text.js'
 
 type WindowsAlgorithm = Exclude<Algorithm, 'fixed_window' | 'concurrency'>
@@ -68,7 +75,7 @@ function insertSql(dialect: Dialect, name: string): string {
   return `INSERT INTO ${dialect.table(name)} AS c (key, used, asked, cost, expires_at, created_at, updated_at, windows)
     SELECT ${dialect.jsonField(0, 'text')}, ${field(1)}, ${field(2)}, ${field(3)}, ${dialect.fromMs(field(4))}, ${now}, ${now},
       ${dialect.jsonField(5, 'bigint[]')}
-    FROM ${dialect.jsonRows()} WHERE ${dialect.asynchronousCommit}`
+    FROM ${dialect.jsonRows()} WHERE ${writesRow(dialect, name, dialect.jsonField(0, 'text'), `${field(2)} * ${field(3)}`)}`
 }
 
 /** The form in which a table stores counters that list their windows. */
@@ -113,6 +120,7 @@ export function windowsStatement(dialect: Dialect, table: WindowsSql): AdvanceSt
       return [JSON.stringify(sorted.map(([key, group]) => [key, ...toInput(group)])), nowMs]
     },
     answer: (row, group, nowMs) => decideGroup(table, row, group, nowMs),
+    answerNew: (group, nowMs) => replayChecks(table.checkWindows, [], group, nowMs),
   }
 }
 

@@ -1,9 +1,9 @@
 /** The page of the alerts: which are on, what came of their last runs, and a test message. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { readRuns } from '../../../operations/alerts/alert-runs.js'
-import { subscriptionOf } from '../../../operations/alerts/channel.js'
-import { createChannels, listChannels } from '../../../operations/alerts/channels.js'
-import { readToldIncidents } from '../../../operations/alerts/incident-memory.js'
+import { ALERT_TIMES, subscriptionOf } from '../../../operations/alerts/channels/channel.js'
+import { channelsOn } from '../../../operations/alerts/channels/channels.js'
+import { readTold } from '../../../operations/alerts/ledger.js'
 import { sendTestMessages, type TestOutcome } from '../../../operations/alerts/send-test.js'
 import { JobLeases } from '../../../operations/schedule/job-leases.js'
 import { incidents } from '../../../reports/incidents/incidents.js'
@@ -28,19 +28,21 @@ export function registerAlertRoutes(routes: PageRoutes): void {
   const leases = new JobLeases(database)
 
   async function showAlerts(request: FastifyRequest, reply: FastifyReply) {
-    const channels = listChannels(createChannels({ settings, clock }))
-    const watches = channels.map((channel) => subscriptionOf(channel))
-    const [records, runs, told] = await fromDatabase(
+    const on = channelsOn(settings).map((channel) => {
+      return { channel, watch: subscriptionOf(channel.create(settings, clock, ALERT_TIMES)) }
+    })
+    const watches = on.map(({ watch }) => watch)
+    const [records, channels, told] = await fromDatabase(
       Promise.all([
         leases.records(),
-        Promise.all(channels.map((channel) => readRuns(database, channel))),
-        readToldIncidents(database, watches, MAX_TOLD),
+        Promise.all(on.map(async (each) => ({ ...each, runs: await readRuns(database, each.watch) }))),
+        readTold(database, watches, MAX_TOLD),
       ]),
     )
     const actor = channels.length === 0 ? undefined : actorWith(request, RIGHT)
     const view = {
       settings,
-      channels: channels.map(({ name }, index) => ({ name, runs: runs[index] ?? [] })),
+      channels,
       job: job && { nextMs: job.nextRun(clock.now()), record: records.find(({ name }) => name === job.name) },
       isLogging: switches.enabled && switches.logEvents !== false,
       told,

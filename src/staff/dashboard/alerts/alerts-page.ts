@@ -1,10 +1,7 @@
 import type { AlertKind, LastRun } from '../../../operations/alerts/alert-runs.js'
-import type { AlertSettings } from '../../../operations/alerts/alert-settings.js'
-import { findEmailProblem } from '../../../operations/alerts/email.js'
-import type { ToldIncident } from '../../../operations/alerts/incident-memory.js'
+import { type AlertSettings, CHANNEL_SWITCHES, type channelsOn } from '../../../operations/alerts/channels/channels.js'
+import type { ToldEntry } from '../../../operations/alerts/ledger.js'
 import type { TestOutcome } from '../../../operations/alerts/send-test.js'
-import { webhookUrl } from '../../../operations/alerts/webhook.js'
-import type { WebhookFormat } from '../../../operations/alerts/webhook-format.js'
 import type { JobRecord } from '../../../operations/schedule/job-leases.js'
 import { type Incident, POLICY_SCOPE, subjectOf } from '../../../reports/incidents/incident.js'
 import type { Notice } from '../../shell/notice-cookie.js'
@@ -12,25 +9,26 @@ import { formatCount, formatTime, toMoment, visible } from '../format.js'
 import { clientHref } from '../links.js'
 
 export const ALERTS_PAGE = 'alerts.html'
-/** Hosts that a sentence names; the others are counted. */
-const MAX_HOSTS = 3
 
-type ChannelName = TestOutcome['channel']
+interface ShownChannel {
+  readonly channel: ReturnType<typeof channelsOn>[number]
+  /** Its subscription. */
+  readonly watch: string
+  readonly runs: readonly LastRun[]
+}
 
 export interface AlertsView {
   readonly settings: AlertSettings
-  readonly channels: readonly { readonly name: ChannelName; readonly runs: readonly LastRun[] }[]
+  readonly channels: readonly ShownChannel[]
   /** The job of this process's schedule; its record is absent before the first run. */
   readonly job: { readonly nextMs: number; readonly record: JobRecord | undefined } | undefined
   readonly isLogging: boolean
   /** The incidents of which channels were told last, and what is known of them. */
-  readonly told: readonly ToldIncident[]
+  readonly told: readonly ToldEntry[]
   /** The incidents of these days; undefined where the log cannot be read. */
   readonly incidents: readonly Incident[] | undefined
   readonly nowMs: number
 }
-
-const TITLES: Readonly<Record<ChannelName, string>> = { email: 'Email', webhook: 'Webhook' }
 
 /** Returns the context of `alerts.hbs`. */
 export function alertsContext({ settings, channels, job, isLogging, told, incidents, nowMs }: AlertsView) {
@@ -38,50 +36,23 @@ export function alertsContext({ settings, channels, job, isLogging, told, incide
   return {
     title: 'Alerts',
     subtitle: 'Rate limits',
-    channels: channels.map(({ name, runs }) => {
-      const problem = name === 'email' ? emailProblem(settings) : undefined
+    channels: channels.map(({ channel, runs }) => {
+      const problem = channel.problem?.(settings)
       return {
-        title: `${TITLES[name]}: ${stateWord(runs, problem)}`,
-        where: name === 'email' ? emailWords(settings) : webhookWords(settings),
+        title: `${channel.title}: ${stateWord(runs, problem)}`,
+        where: channel.where(settings),
         problem: problem && visible(problem),
         is_failing: problem !== undefined || isFailing(runs),
         runs: runs.map(runRow),
       }
     }),
-    told: told.map((each) => toldRow(each, scopes)),
+    switches: CHANNEL_SWITCHES.map((option, index) => ({ option, before: index === 0 ? '' : ' or ' })),
+    told: told.map((each) => toldRow(each, channels, scopes)),
     schedule: job && scheduleWords(job, nowMs),
     is_logging: isLogging,
-    pages_somebody: settings.webhook !== undefined && settings.webhookFormat === 'pagerduty',
+    test_notes: channels.flatMap(({ channel }) => channel.testNote?.(settings) ?? []),
     now: toMoment(nowMs),
   }
-}
-
-function emailProblem({ emails: to, from, smtpUrl, mailer }: AlertSettings): string | undefined {
-  return findEmailProblem({ to, from, smtpUrl, mailer })
-}
-
-/** Says where mails go. Addresses, names and passwords are for nobody to see. */
-function emailWords({ emails, mailer, smtpUrl }: AlertSettings): string {
-  const hosts = [...new Set(emails.map((address) => visible(address.slice(address.lastIndexOf('@') + 1))))]
-  const more = hosts.length - MAX_HOSTS
-  const named = hosts.slice(0, MAX_HOSTS).join(', ') + (more > 0 ? ` and ${formatCount(more)} more` : '')
-  const count = emails.length === 1 ? '1 recipient' : `${formatCount(emails.length)} recipients`
-  if (mailer !== undefined) return `${count} at ${named}, through the mailer of the app`
-  return smtpUrl === undefined ? `${count} at ${named}` : `${count} at ${named}, through ${new URL(smtpUrl).host}`
-}
-
-const FORMATS: Readonly<Record<WebhookFormat, string>> = {
-  json: 'JSON',
-  slack: 'a message for Slack',
-  teams: 'a message for Microsoft Teams',
-  discord: 'a message for Discord',
-  pagerduty: 'an event for PagerDuty',
-}
-
-/** Says where posts go. The path of a webhook is a secret. */
-function webhookWords({ webhook = '', webhookFormat, webhookKeys }: AlertSettings): string {
-  const host = webhookUrl(webhook)?.host ?? ''
-  return `${visible(host)}, as ${FORMATS[webhookFormat]}, ${webhookKeys.length > 0 ? 'signed' : 'not signed'}`
 }
 
 /** Says in a word how a channel is, which its colour shows too. */
@@ -125,13 +96,17 @@ function toldWords(kind: AlertKind, told: number): string {
 const FORGOTTEN = 'An incident that the log no longer has'
 const UNREAD = 'An incident: the log does not respond at the moment'
 
-function toldRow({ watch, id, foundMs, overMs }: ToldIncident, scopes: ReadonlyMap<string, string> | undefined) {
+function toldRow(
+  { watch, id, foundMs, overMs }: ToldEntry,
+  channels: readonly ShownChannel[],
+  scopes: ReadonlyMap<string, string> | undefined,
+) {
   const scope = scopes?.get(id)
   const subject = scope === undefined || scope.startsWith(POLICY_SCOPE) ? undefined : subjectOf(scope)
   return {
     name: scope === undefined ? (scopes === undefined ? UNREAD : FORGOTTEN) : visible(scope),
     href: subject && clientHref(subject, { days: 7 }),
-    channel: watch.startsWith('email:') ? TITLES.email : TITLES.webhook,
+    channel: channels.find((each) => each.watch === watch)?.channel.title,
     sent: momentWords(foundMs),
     over: overMs === null ? '' : momentWords(overMs),
   }

@@ -1,7 +1,8 @@
 /** Says in words what a change did. */
+import type { Field } from '../../../ground/field.js'
 import { shortened } from '../../../ground/shortened.js'
 import { POLICY_SCOPE } from '../../../reports/incidents/incident.js'
-import { type Description, defaultsFor, type Field, type FieldTable, fieldEntries } from '../../../rules/description.js'
+import { type Description, defaultsFor, type FieldTable, fieldEntries } from '../../../rules/description.js'
 import type { Change, ChangedFields } from '../../../rules/history/history.js'
 import { OVERRIDES } from '../../../rules/overrides/override.js'
 import { RULES } from '../../../rules/rule.js'
@@ -13,6 +14,8 @@ import { endWords } from '../override-words.js'
 export interface FieldChange {
   readonly name: string
   readonly title: string
+  /** The name in a sentence. */
+  readonly noun: string
   /** The value before; undefined where the row was created. */
   readonly before: string | undefined
   /** The value after; undefined where the row was deleted. */
@@ -54,10 +57,12 @@ function fieldChanges({ entity, before, after }: Described): FieldChange[] {
   return fieldEntries(fields).flatMap(([name, field]) => {
     const [old, now] = [text(before, name, field), text(after, name, field)]
     if (old === now) return []
+    const { title } = field.panel
     return [
       {
         name,
-        title: field.panel.title,
+        title,
+        noun: field.panel.noun ?? `${title.charAt(0).toLowerCase()}${title.slice(1)}`,
         before: before === null ? undefined : old,
         after: after === null ? undefined : now,
       },
@@ -89,16 +94,8 @@ function ruleSentence({ name, action, before, after }: Described, fields: readon
   if (only === undefined) return `saved ${rule} without changes`
   if (fields.length > 1) return `changed ${listed(fields)} of ${rule}`
   if (only.name === 'isActive') return `switched ${rule} ${after?.isActive ? 'on' : 'off'}`
-  if (only.name === 'block')
-    return `made ${rule} ${after?.block ? 'refuse what is over its limit' : 'count without refusing'}`
   if (only.name === 'name') return `renamed rule ${visible(String(before?.name))} to ${visible(String(after?.name))}`
-  if (only.name === 'group') return `moved ${rule} from ${groupWords(before)} to ${groupWords(after)}`
-  return `changed the ${noun(only)} of ${rule} from ${cut(only.before)} to ${cut(only.after)}`
-}
-
-function groupWords(state: ChangedFields | null): string {
-  const group = state?.group ?? ''
-  return group === '' ? 'the group without a name' : `the group ${visible(String(group))}`
+  return `changed the ${only.noun} of ${rule} from ${cut(only.before)} to ${cut(only.after)}`
 }
 
 function overrideSentence({ name, action, before, after }: Described, fields: readonly FieldChange[]): string {
@@ -107,7 +104,7 @@ function overrideSentence({ name, action, before, after }: Described, fields: re
   if (fields.length === 0) return `saved the override of ${visible(name)} without changes`
   const [only] = fields
   return fields.length === 1 && only !== undefined
-    ? `changed the ${noun(only)} of the override of ${visible(name)} from ${cut(only.before)} to ${cut(only.after)}`
+    ? `changed the ${only.noun} of the override of ${visible(name)} from ${cut(only.before)} to ${cut(only.after)}`
     : `changed ${listed(fields)} of the override of ${visible(name)}`
 }
 
@@ -139,9 +136,7 @@ function whereWords(fields: ChangedFields | null): string {
 
 /** Names a field and its former value, as a button or a notice of a revert: `rate back to 5/m`, `the rate 5/m again`. */
 export function formerValue(field: FieldChange, form: 'back' | 'again'): string {
-  return form === 'back'
-    ? `${noun(field)} back to ${cut(field.before)}`
-    : `the ${noun(field)} ${cut(field.before)} again`
+  return form === 'back' ? `${field.noun} back to ${cut(field.before)}` : `the ${field.noun} ${cut(field.before)} again`
 }
 
 function listed(fields: readonly FieldChange[]): string {
@@ -152,25 +147,8 @@ function listed(fields: readonly FieldChange[]): string {
 
 function inSentence(field: FieldChange): string {
   const { before, after } = field
-  if (before === undefined) return `${noun(field)} ${cut(after)}`
-  return after === undefined
-    ? `${noun(field)} ${cut(before)}`
-    : `the ${noun(field)} from ${cut(before)} to ${cut(after)}`
-}
-
-/** The names of fields in a sentence, where the title is no noun. */
-const NOUNS: Readonly<Record<string, string>> = {
-  key: 'client kind',
-  counts: 'counted responses',
-  block: 'blocking',
-  isActive: 'activity',
-  startsAt: 'start',
-  endsAt: 'end',
-  expiresAt: 'end',
-}
-
-function noun({ name, title }: FieldChange): string {
-  return NOUNS[name] ?? `${title.charAt(0).toLowerCase()}${title.slice(1)}`
+  if (before === undefined) return `${field.noun} ${cut(after)}`
+  return after === undefined ? `${field.noun} ${cut(before)}` : `the ${field.noun} from ${cut(before)} to ${cut(after)}`
 }
 
 function cut(text = ''): string {

@@ -2,6 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { DEFAULT_LIMIT, isStaffCounter, ruleLimitName } from '../../../clients/counter.js'
 import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
+import type { CounterSearch } from '../../../limiter/stores/sql/stored-counters.js'
 import { readCountedClient } from '../../shell/counted-client.js'
 import { leadOn, type Notice, takeNotice } from '../../shell/notice-cookie.js'
 import { lastParameter } from '../../shell/request-query.js'
@@ -28,9 +29,11 @@ export function registerCounterRoutes({ app, internals, pages }: PageRoutes): vo
   async function showCounters(request: FastifyRequest, reply: FastifyReply) {
     const text = storable(lastParameter(request, 'q').trim(), MAX_KEY_LENGTH)
     const after = storable(lastParameter(request, 'after'), MAX_KEY_LENGTH)
-    const client = readCountedClient(text, privacy)
+    const client = readCountedClient(text, internals)
     const found =
-      tables === undefined ? [] : await fromDatabase(tables.find({ ...toSearch(text), after, limit: PAGE_SIZE + 1 }))
+      tables === undefined
+        ? []
+        : await fromDatabase(tables.find({ ...(await toSearch(text)), after, limit: PAGE_SIZE + 1 }))
     const counters = found
       .slice(0, PAGE_SIZE)
       .map((counter) => ({ ...counter, name: tables?.nameOf(counter.key) ?? counter.key }))
@@ -56,19 +59,19 @@ export function registerCounterRoutes({ app, internals, pages }: PageRoutes): vo
   }
 
   /** Finds the counters of a client by their names, and for another text those that begin with it. */
-  function toSearch(text: string) {
-    const client = readCountedClient(text, privacy)
+  async function toSearch(text: string): Promise<Pick<CounterSearch, 'names' | 'prefixes'>> {
+    const client = readCountedClient(text, internals)
     if (client !== undefined) {
       const counted = privacy?.toCounted(client) ?? client
       // Clients of several kinds have their further parts behind a bar.
-      return { names: clientCounters(client), prefixes: [`${DEFAULT_LIMIT}|${counted}|`] }
+      return { names: await clientCounters(client), prefixes: [`${DEFAULT_LIMIT}|${counted}|`] }
     }
     return { names: [], prefixes: text === '' ? [''] : [text, ruleLimitName(text), `${DEFAULT_LIMIT}|${text}`] }
   }
 
   async function takeForm(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
     const form = request.body ?? new URLSearchParams()
-    const client = readCountedClient(form.get('client') ?? '', privacy)
+    const client = readCountedClient(form.get('client') ?? '', internals)
     const notice = await actAs(request, RIGHT, () =>
       client === undefined ? resetTicked(request, form.getAll('key')) : resetClient(request, client),
     )
@@ -94,7 +97,7 @@ export function registerCounterRoutes({ app, internals, pages }: PageRoutes): vo
   }
 
   async function resetClient(request: FastifyRequest, client: string): Promise<Notice> {
-    await resetCounters(clientCounters(client))
+    await resetCounters(await clientCounters(client))
     note(request, [privacy?.toCounted(client) ?? client])
     const text = `The counters of ${visible(client)} were reset. All servers obey within two seconds.`
     return { succeeded: true, text, typed: {} }

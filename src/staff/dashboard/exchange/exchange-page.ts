@@ -1,5 +1,5 @@
-import { Handlebars } from '../../../generated/handlebars.js'
 import type { FieldErrors } from '../../../ground/errors.js'
+import { shortened } from '../../../ground/shortened.js'
 import type { Description, Entry, FieldTable, Values } from '../../../rules/description.js'
 import type { Difference } from '../../../rules/exchange/difference.js'
 import type { ImportResult } from '../../../rules/exchange/exchange.js'
@@ -11,8 +11,9 @@ import { formatCount, visible } from '../format.js'
 
 /** Rows of each kind that the page lists; the others are counted. */
 const MAX_LISTED = 50
-/** Errors that the page lists; a document may have ten thousand. */
-const MAX_ERRORS = 100
+const PIECE = 65_536
+/** The longest name of a row that an error has whole. */
+const SHOWN_NAME = 255
 const ENTITIES = { rule: 'Rules', override: 'Overrides and bans' } as const
 const ACTIONS = { create: 'created', update: 'changed', delete: 'deleted' } as const
 
@@ -104,15 +105,11 @@ const PLACE = /^(rules|overrides)\[(\d+)\]/
 
 /** Returns the errors of a document, each with the name of its row. */
 export function errorViews(document: unknown, errors: FieldErrors) {
-  const all = Object.entries(errors)
-  return {
-    errors: all.slice(0, MAX_ERRORS).map(([place, message]) => ({
-      place: visible(place),
-      row: rowName(document, place),
-      message: visible(message),
-    })),
-    more_errors: all.length > MAX_ERRORS ? formatCount(all.length - MAX_ERRORS) : undefined,
-  }
+  return Object.entries(errors).map(([place, message]) => ({
+    place: visible(place),
+    row: rowName(document, place),
+    message: visible(message),
+  }))
 }
 
 /** Returns the name of the row that an error is in; undefined where it has none. */
@@ -120,10 +117,25 @@ function rowName(document: unknown, place: string): string | undefined {
   const [, list = '', index = ''] = PLACE.exec(place) ?? []
   const row: unknown = Object(Object(document)[list])[index]
   const name: unknown = Object(row)[list === 'rules' ? 'name' : 'client']
-  return typeof name === 'string' && name !== '' ? visible(name) : undefined
+  return typeof name === 'string' && name !== '' ? visible(shortened(name, SHOWN_NAME)) : undefined
 }
 
-/** Returns a text for a `textarea`, where only two characters have a meaning: it may have megabytes. */
-export function areaText(text: string): Handlebars.SafeString {
-  return new Handlebars.SafeString(text.replaceAll('&', '&amp;').replaceAll('<', '&lt;'))
+/** Yields a text for a `textarea`, where only two characters have a meaning, in pieces. */
+export function* areaTexts(text: string): Generator<string> {
+  for (const piece of piecesOf(text)) yield piece.replaceAll('&', '&amp;').replaceAll('<', '&lt;')
+}
+
+/** Yields a text in pieces that are a fraction of a millisecond of work. */
+export function* piecesOf(text: string): Generator<string> {
+  for (let start = 0; start < text.length; ) {
+    const isCut = isHighSurrogate(text.charCodeAt(start + PIECE - 1))
+    const end = start + PIECE - (isCut ? 1 : 0)
+    yield text.slice(start, end)
+    start = end
+  }
+}
+
+/** Returns whether a unit of UTF-16 is the first half of a character. */
+function isHighSurrogate(unit: number): boolean {
+  return unit >= 0xd800 && unit <= 0xdbff
 }

@@ -3,6 +3,7 @@ import { createHash } from 'node:crypto'
 import createError from '@fastify/error'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { errorMessage, type FieldErrors, RuleDocumentError } from '../../../ground/errors.js'
+import { CooperativeYield } from '../../../ground/time/cooperative-yield.js'
 import {
   compareDocument,
   type DatedDifference,
@@ -10,6 +11,7 @@ import {
   exportSlices,
   importSeen,
 } from '../../../rules/exchange/exchange.js'
+import { parseDocument } from '../../../rules/exchange/parse-document.js'
 import { SentExports } from '../../api/sent-exports.js'
 import { setJsonType, toJson } from '../../api/streamed-json.js'
 import { leadOn, takeNotice } from '../../shell/notice-cookie.js'
@@ -20,7 +22,7 @@ import { actorWith, knownMember, may, requireActor } from '../../shell/staff-mem
 import { staffRoute } from '../../shell/staff-routes.js'
 import { toMoment, visible } from '../format.js'
 import type { PageRoutes } from '../page-routes.js'
-import { areaText, differenceView, errorViews, importWords } from './exchange-page.js'
+import { areaTexts, differenceView, errorViews, importWords, piecesOf } from './exchange-page.js'
 
 const DocumentTooLargeError = createError(
   'FST_RATE_LIMIT_DOCUMENT_TOO_LARGE',
@@ -31,6 +33,8 @@ const DocumentTooLargeError = createError(
 const PAGE = 'exchange.html'
 /** Room for ten thousand rules and a hundred thousand overrides, in the encoding of forms. */
 const BODY_LIMIT = 32 * 1024 * 1024
+/** The longest wrong document that is shown again, to be corrected. */
+const MAX_WRONG = 262_144
 /** The version that a page has shown: the revision of the rules, and the hash of the document. */
 const VERSION = /^(\d{1,15})\.([\w-]{43})$/
 
@@ -66,23 +70,20 @@ export function registerExchangeRoutes({ app, internals, pages }: PageRoutes): v
 
   async function takeForm(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
     const form = request.body ?? new URLSearchParams()
-    // Browsers send every line break as two characters.
-    const text = (form.get('document') ?? '').replaceAll('\r\n', '\n')
-    const sent = { text, keep: form.get('keep') === 'true' }
+    const sent = { text: form.get('document') ?? '', keep: form.get('keep') === 'true' }
     let document: unknown
     try {
-      document = JSON.parse(text)
-    } catch (error) {
-      const problem =
-        text.trim() === ''
-          ? 'There is no document: paste one, or choose a file.'
-          : `The document is not valid JSON: ${visible(errorMessage(error))}.`
-      return refuse(request, reply, { ...sent, problem })
-    }
-    try {
+      document = await parseDocument(sent.text)
       if (form.get('do') === 'import') return await importShown(request, reply, sent, document, form.get('version'))
       return await send(request, reply, { ...sent, document, difference: await compare(document, sent) })
     } catch (error) {
+      if (document === undefined && error instanceof SyntaxError) {
+        const problem = `The document is not valid JSON: ${visible(errorMessage(error))}.`
+        return refuse(request, reply, {
+          ...sent,
+          problem: /\S/.test(sent.text) ? problem : 'There is no document: paste one, or choose a file.',
+        })
+      }
       if (!(error instanceof RuleDocumentError)) throw error
       return refuse(request, reply, { ...sent, document, problem: 'Nothing was imported.', errors: error.errors })
     }
@@ -103,7 +104,7 @@ export function registerExchangeRoutes({ app, internals, pages }: PageRoutes): v
     const right = importRight(document)
     requireActor(request, right)
     const [, revision = '', hash] = VERSION.exec(version ?? '') ?? []
-    const isShown = hash === hashOf(sent)
+    const isShown = hash === (await hashOf(sent))
     const imported = isShown
       ? await changeAs(request, right, database, () =>
           importSeen(database, clock, document, sent.keep, Number(revision)),
@@ -130,7 +131,9 @@ export function registerExchangeRoutes({ app, internals, pages }: PageRoutes): v
   async function send(request: FastifyRequest, reply: FastifyReply, shown: Shown) {
     const { text, keep, document, problem, errors = {}, difference } = shown
     const actor = actorWith(request, 'read')
-    return pages.send(reply, 'exchange', {
+    const version = difference && `${difference.revision}.${await hashOf(shown)}`
+    const isLeftOut = difference === undefined && text.length > MAX_WRONG
+    const createContext = (mark: string) => ({
       page: {
         title: 'Import and export',
         subtitle: 'Rate limits',
@@ -140,17 +143,19 @@ export function registerExchangeRoutes({ app, internals, pages }: PageRoutes): v
         may_write_rules: may(request, 'writeRules'),
         problem,
         is_wrong: problem !== undefined && difference === undefined,
-        ...errorViews(document, errors),
+        errors: errorViews(document, errors),
+        version,
         ...(difference !== undefined && {
           difference: differenceView(difference),
-          version: `${difference.revision}.${hashOf(shown)}`,
           may_import: may(request, importRight(document)),
         }),
-        document: areaText(text),
+        document: mark,
+        is_left_out: isLeftOut,
         keep,
         now: toMoment(clock.now()),
       },
     })
+    return pages.sendLong(reply, 'exchange', createContext, isLeftOut ? [] : areaTexts(text))
   }
 
   app.register(async (scope) => {
@@ -165,6 +170,12 @@ export function registerExchangeRoutes({ app, internals, pages }: PageRoutes): v
   })
 }
 
-function hashOf({ text, keep }: Sent): string {
-  return createHash('sha256').update(`${keep} ${text}`).digest('base64url')
+async function hashOf({ text, keep }: Sent): Promise<string> {
+  const slices = new CooperativeYield()
+  const hash = createHash('sha256').update(`${keep} `)
+  for (const piece of piecesOf(text)) {
+    hash.update(piece)
+    if (slices.over()) await slices.pause()
+  }
+  return hash.digest('base64url')
 }

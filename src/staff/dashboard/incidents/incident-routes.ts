@@ -4,6 +4,7 @@ import { type Incident, subjectOf } from '../../../reports/incidents/incident.js
 import { incidentStories, MAX_INCIDENTS } from '../../../reports/incidents/incidents.js'
 import { markIncident } from '../../../rules/history/incident-changes.js'
 import { DASHBOARD_NOTICE, leadOn, type Notice } from '../../shell/notice-cookie.js'
+import { lastParameter, requestedSearch } from '../../shell/request-query.js'
 import { changeAs, guardActions, type StaffForm } from '../../shell/staff-actions.js'
 import { staffRoute } from '../../shell/staff-routes.js'
 import { visible } from '../format.js'
@@ -14,6 +15,18 @@ import { readClientView } from '../requested-view.js'
 const InvalidFormError = createError('FST_RATE_LIMIT_INVALID_FORM', 'This form does not belong to an incident.', 400)
 const ID = /^[\da-f]{20}$/
 const RIGHT = 'writeOverrides'
+
+/** Registers the address to which alerts lead: the incident is among those of the dashboard. */
+export function registerIncidentLink({ app }: PageRoutes): void {
+  async function openIncident(request: FastifyRequest, reply: FastifyReply) {
+    const query = new URLSearchParams(requestedSearch(request))
+    const id = lastParameter(request, 'id')
+    query.delete('id')
+    return reply.redirect(`./?${query}${ID.test(id) ? `#incident-${id}` : ''}`)
+  }
+
+  app.get('/incident.html', staffRoute('incident'), openIncident)
+}
 
 /** @param app a scope behind the guard of the dashboard, of this route only */
 export function registerIncidentActions(app: FastifyInstance, { internals, read }: PageRoutes): void {

@@ -50,7 +50,7 @@ function incidentView(story: IncidentStory, view: View, rights: IncidentRights) 
   const path = paths[0]
   const isOver = story.state === 'over'
   // Nothing can be done about what is over, but a rule for the next time.
-  const quick = client === undefined || isOver ? undefined : rights.quickActions(client)
+  const quick = client === undefined || isOver ? undefined : rights.quickActions(client, undefined, policies)
   const mayAct = rights.token !== undefined && !isOver
   const fromMs = Date.parse(from)
   const isNetwork = scope.includes('/') && policy === undefined

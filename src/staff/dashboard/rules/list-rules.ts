@@ -140,7 +140,7 @@ export async function listRules(
   }
   const [row] = await query<{ found: string | null }>(
     `SELECT ${dialect.rowsAsJson('id, name, rate')} AS found
-     FROM (SELECT id, name, rate FROM ${table} WHERE ${condition} ORDER BY ${RULES.order(dialect)}) AS ordered`,
+     FROM (SELECT id, name, rate FROM ${table} WHERE ${condition} ORDER BY ${priorityOrder(dialect)}) AS ordered`,
     parameters.values,
   )
   const ids = ordered(JSON.parse(row?.found ?? '[]'), rankOf, listing.isDescending).slice(skipped, skipped + PAGE_SIZE)
@@ -176,7 +176,7 @@ export async function findRules(
   const isNamed = `lower(name) = ${parameters.add(storable(text, MAX_KEY_LENGTH).toLowerCase())}`
   const rows = await query<ListedRule & { readonly found: number }>(
     `SELECT ${selectedColumns(LISTED_FIELDS)}, COUNT(*) OVER () AS found FROM ${dialect.table(RULES.table)}
-     WHERE ${condition} ORDER BY CASE WHEN ${isNamed} THEN 0 ELSE 1 END, ${RULES.order(dialect)} LIMIT ${limit}`,
+     WHERE ${condition} ORDER BY CASE WHEN ${isNamed} THEN 0 ELSE 1 END, ${priorityOrder(dialect)} LIMIT ${limit}`,
     parameters.values,
   )
   return { rules: withLeftOut(rows, sources), count: rows[0]?.found ?? 0 }
@@ -213,11 +213,16 @@ export function listedSql(
   return conditions.join(' AND ')
 }
 
+/** Returns the order of rules as the API lists them, too: by priority, the highest first, then by name. */
+function priorityOrder({ bytewise }: Dialect): string {
+  return `priority DESC, ${bytewise('name')}`
+}
+
 function columnOrder(dialect: Dialect, { order, isDescending }: RuleListing): string {
-  if (order === undefined) return RULES.order(dialect)
+  if (order === undefined) return priorityOrder(dialect)
   const column = toColumn(order)
   const isText = RULES.fields[order as keyof typeof RULES.fields]?.kind === 'text'
-  return `${isText ? dialect.bytewise(column) : column}${isDescending ? ' DESC' : ''}, ${RULES.order(dialect)}`
+  return `${isText ? dialect.bytewise(column) : column}${isDescending ? ' DESC' : ''}, ${priorityOrder(dialect)}`
 }
 
 type ComputedOrder = (name: string, rate: string) => number

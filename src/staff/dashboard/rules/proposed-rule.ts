@@ -2,7 +2,7 @@
 
 import { RESERVED_NAMES } from '../../../limiter/limit-name.js'
 import { parseRate } from '../../../limiter/rate.js'
-import type { SuggestedRates } from '../../../reports/suggested-rates.js'
+import type { SuggestedRates } from '../../../reports/preview/suggested-rates.js'
 import type { RuleEntry } from '../../../rules/rule-fields.js'
 
 /** The most characters of a pattern, and of a priority's number. */

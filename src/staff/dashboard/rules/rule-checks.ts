@@ -2,7 +2,7 @@
  * The facts of the log about the rule in a form, before it is saved: what it would have refused, and which rates fit.
  */
 import type { RulePreview } from '../../../reports/preview/report.js'
-import type { SuggestedRate, SuggestedRates, SuggestRatesOptions } from '../../../reports/suggested-rates.js'
+import type { SuggestedRate, SuggestedRates, SuggestRatesOptions } from '../../../reports/preview/suggested-rates.js'
 import type { Values } from '../../../rules/description.js'
 import { requiredPrefix } from '../../../rules/patterns/required-text.js'
 import type { RuleCandidate } from '../../../rules/rule.js'
@@ -12,15 +12,16 @@ import { formatCount, formatRequests, visible } from '../format.js'
 
 /** The reports that the checks read. */
 export interface RuleReports {
-  readonly rules: { preview(candidate: RuleCandidate, options: { readonly hours: number }): Promise<RulePreview> }
-  readonly analytics: { suggestRates(options: SuggestRatesOptions): Promise<SuggestedRates> }
+  preview(candidate: RuleCandidate, options: { readonly hours: number }): Promise<RulePreview>
+  /** @param isWholePath whether the path of the options is all of it */
+  suggest(options: SuggestRatesOptions, isWholePath: boolean): Promise<SuggestedRates>
 }
 
 const SHOWN_KEYS = 3
 const HOURS = 24
 const DAYS = 7
 const NOT_PLAIN =
-  'Rates are suggested only for patterns that match the beginning of a path, such as ^/login: give such a pattern, or preview a rate of your choice.'
+  'Rates are suggested only for patterns that match a path or the beginning of one, such as ^/login$ and ^/api/: give such a pattern, or preview a rate of your choice.'
 
 /** Returns the buttons of the form that save nothing; see `rule-found.hbs`. */
 export function ruleChecks(reports: RuleReports): Readonly<Record<string, FormCheck>> {
@@ -43,17 +44,16 @@ export function ruleChecks(reports: RuleReports): Readonly<Record<string, FormCh
  *
  * @throws RuleValidationError for wrong fields
  */
-export async function previewRule({ rules }: RuleReports, values: Values) {
+export async function previewRule({ preview: previewOf }: RuleReports, values: Values) {
   // The preview validates the candidate, whatever its type.
-  const preview = await rules.preview(values as unknown as RuleCandidate, { hours: HOURS })
-  const { sentence, over_limit, newly_refused, uncovered } = preview
+  const preview = await previewOf(values as unknown as RuleCandidate, { hours: HOURS })
+  const { sentence, over_limit, newly_refused } = preview
   const hits = preview.top_keys.filter((key) => key.over_limit > 0).slice(0, SHOWN_KEYS)
   const mostly = hits.map(({ key, over_limit: times }) => `${visible(key)} (${formatCount(times)})`).join(', ')
   const sentences = [
     sentence,
     ...(mostly === '' ? [] : [`Mostly ${mostly}.`]),
     ...(over_limit === 0 ? [] : [`${formatCount(newly_refused)} of the refused ones were allowed at the time.`]),
-    ...(uncovered.count > 0 ? [`${formatCount(uncovered.count)} could not be replayed.`] : []),
     ...preview.gaps,
     ...preview.notes,
   ]
@@ -70,23 +70,24 @@ interface OfferedRate {
 
 /** Returns rates for a rule, from what clients did in the last 7 days, and sentences about them. */
 export async function suggestForRule(
-  { analytics }: RuleReports,
+  { suggest }: RuleReports,
   { pathPattern, method: methods }: Values,
 ): Promise<{ readonly sentences: readonly string[]; readonly rates: readonly OfferedRate[] }> {
-  const path = pathFor(textOf(pathPattern))
-  if (path === undefined) return { sentences: [NOT_PLAIN], rates: [] }
+  const found = pathFor(textOf(pathPattern))
+  if (found === undefined) return { sentences: [NOT_PLAIN], rates: [] }
+  const { path, isWhole } = found
   const methodText = textOf(methods).toUpperCase()
   // The log is read as a whole for several methods.
   const method = /^[A-Z]+$/.test(methodText) && methodText !== 'ALL' ? methodText : undefined
-  const suggested = await analytics.suggestRates({ path, method, days: DAYS })
+  const suggested = await suggest({ path, method, days: DAYS }, isWhole)
   return { sentences: describeSuggestion(suggested, path, method), rates: offerRates(suggested) }
 }
 
-/** Returns the beginning of a path, as the log has it, that a pattern matches; undefined for other patterns. */
-function pathFor(pattern: string): string | undefined {
-  if (['', '.', '^', '^/'].includes(pattern)) return ''
-  const required = requiredPrefix(pattern, true)
-  return required?.exactly === 'prefix' ? encodeURI(required.prefix) : undefined
+/** Returns the path, or its beginning, as the log has it, that a pattern matches; undefined for other patterns. */
+function pathFor(pattern: string): { readonly path: string; readonly isWhole: boolean } | undefined {
+  if (['', '.', '^', '^/'].includes(pattern)) return { path: '', isWhole: false }
+  const { prefix = '', exactly = null } = requiredPrefix(pattern, true) ?? {}
+  return exactly === null ? undefined : { path: encodeURI(prefix), isWhole: exactly === 'whole' }
 }
 
 function textOf(value: unknown): string {

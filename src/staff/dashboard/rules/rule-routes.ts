@@ -1,10 +1,10 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { SqlValue } from '../../../database/dialect.js'
+import { runWork } from '../../../database/dialect.js'
 import { busiestPath } from '../../../reports/client-detail.js'
+import { suggestedRates } from '../../../reports/preview/suggested-rates.js'
 import { windowFor } from '../../../reports/report-window.js'
 import { readRuleTraffic } from '../../../reports/rule-traffic.js'
-import { suggestedRates } from '../../../reports/suggested-rates.js'
-import { readSomeEntries } from '../../../rules/read-entries.js'
+import { readEntries, readSomeEntries } from '../../../rules/read-entries.js'
 import { RULES } from '../../../rules/rule.js'
 import { lastParameter, requestedFilter } from '../../shell/request-query.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
@@ -23,10 +23,8 @@ import { RULE_LIST } from './rules-page.js'
 
 /** Registers the list of rules, the page of a rule, and the way there from a filter of the dashboard. */
 export function registerRuleRoutes(routes: PageRoutes): void {
-  const { app, internals } = routes
+  const { app, internals, read } = routes
   const { clock, database } = internals
-  const readRules = (rest: string, parameters: readonly SqlValue[]) =>
-    fromDatabase(readSomeEntries(database, RULES, rest, parameters))
 
   /** Leads to the form: computed when it is asked for, since the suggestion reads single events. */
   async function openRuleForm(request: FastifyRequest, reply: FastifyReply) {
@@ -34,7 +32,7 @@ export function registerRuleRoutes(routes: PageRoutes): void {
     const { rule, path: requested, method } = requestedFilter(request)
     const path = (await busiestOfIncident(request)) ?? requested
     if (rule !== undefined && path === undefined && method === undefined) {
-      const [stored] = await readRules('WHERE name = $1', [rule])
+      const [stored] = await fromDatabase(readSomeEntries(database, RULES, 'WHERE name = $1', [rule]))
       if (stored !== undefined) return reply.redirect(ruleHref(rule))
     }
     const { window } = readWindow((name) => lastParameter(request, name), clock.now())
@@ -45,7 +43,7 @@ export function registerRuleRoutes(routes: PageRoutes): void {
         readRuleTraffic(snapshot, windowFor(window, snapshot.nowMs), filter),
       )) ?? []
     const deciding = new Set(traffic.flatMap(({ rule_name }) => (rule_name === '' ? [] : [rule_name])))
-    const rules = (await readRules('', [])).map(({ entry }) => entry)
+    const rules = await fromDatabase(runWork(database.query, readEntries(RULES, database.dialect)))
     const fields = proposeRule({ path, method, suggested, rules, deciding, routedPath: internals.routedPath })
     return reply.redirect(newRuleHref(fields))
   }
@@ -67,7 +65,10 @@ export function registerRuleRoutes(routes: PageRoutes): void {
     listTitle: 'Rules',
     right: 'writeRules',
     proposed: ['rate'],
-    checks: ruleChecks(app.smartRateLimit),
+    checks: ruleChecks({
+      preview: app.smartRateLimit.rules.preview,
+      suggest: (options, isWholePath) => read(suggestedRates(options, isWholePath)),
+    }),
     notes: coveringNotes(database, (options) => app.smartRateLimit.explain(options)),
     beside: besideRule(database, clock),
   })

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { FieldErrors } from '../../../ground/errors.js'
 import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
-import { defaultsFor, fieldErrors, type Values } from '../../../rules/description.js'
+import { defaultsFor, parseFields, type Values } from '../../../rules/description.js'
 import { addToken, listTokens, revokeToken, TOKEN_FIELDS } from '../../api/token-table.js'
 import { formGroups, readFields } from '../../shell/field-form.js'
 import { leadOn, takeNotice } from '../../shell/notice-cookie.js'
@@ -60,7 +60,7 @@ export function registerTokenRoutes({ app, internals, pages }: PageRoutes): void
     const nowMs = clock.now()
     const typed = readFields(TOKEN_FIELDS, (field) => form.get(field) ?? undefined, nowMs)
     const values = { ...defaultsFor(TOKEN_FIELDS), ...typed }
-    const errors = fieldErrors(TOKEN_FIELDS, values, 'new')
+    const { errors } = parseFields(TOKEN_FIELDS, values, 'new')
     if (Object.keys(errors).length > 0) return refuse(request, reply, { values, errors })
     const name = TOKEN_FIELDS.name.parse(values.name)
     const role = TOKEN_FIELDS.role.parse(values.role)

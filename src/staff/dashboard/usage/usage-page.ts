@@ -3,7 +3,7 @@ import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
 import { UNIT } from '../../../ground/unit.js'
 import { monthRange, USAGE_ORDERS, type UsageOrder, type UsagePage, type UsageRow } from '../../../reports/usage.js'
 import { formatCount, toMoment, visible } from '../format.js'
-import { clientHref } from '../links.js'
+import { clientHref, forSpreadsheets } from '../links.js'
 
 const USAGE_PAGE = 'usage.html'
 const CLIENT_WINDOW = { days: 30 }
@@ -92,7 +92,7 @@ export function usageContext(
     })),
     total: sum(({ amount }) => amount),
     requests: sum(({ requests }) => requests),
-    csv_href: `usage.csv?${query(fields)}`,
+    csv_href: forSpreadsheets(`usage.csv?${query(fields)}`),
     is_filtered: client !== '',
     clear_href: usageHref({ ...fields, client: '' }),
     first_href: isFirst ? undefined : usageHref(fields),

@@ -7,7 +7,7 @@ import { lastParameter } from '../../shell/request-query.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
 import { staffRoute } from '../../shell/staff-routes.js'
 import type { PageRoutes } from '../page-routes.js'
-import { sendCsv } from '../send-csv.js'
+import { sendCsv, startingWith } from '../send-csv.js'
 import { readUsageView, usageContext } from './usage-page.js'
 
 const PAGE_SIZE = 100
@@ -52,7 +52,7 @@ export function registerUsageRoutes({ app, internals, pages }: PageRoutes): void
     // What fails is answered before the file begins.
     const { value: header = '' } = await answered(rows.next())
     const months = since === until ? since : `${since}_${until}`
-    return sendCsv(reply, `ratelimit_usage_${unit}_${months}.csv`, startingWith(header, rows))
+    return sendCsv(request, reply, `ratelimit_usage_${unit}_${months}.csv`, startingWith(header, rows))
   }
 
   app.get('/usage.html', staffRoute('usage'), showUsage)
@@ -65,9 +65,4 @@ function answered<T>(reading: Promise<T>): Promise<T> {
     throw error instanceof InvalidSettingError ? new InvalidUsageError(error.message) : error
   })
   return fromDatabase(named)
-}
-
-async function* startingWith(first: string, rows: AsyncIterable<string>) {
-  yield first
-  yield* rows
 }

@@ -18,14 +18,11 @@ const BLOCK = {
 const SENTENCES: readonly (readonly [change: Described, sentence: string])[] = [
   [rule('update', RULE, { ...RULE, rate: '10/m' }), 'changed the rate of rule login from 5/m to 10/m'],
   [rule('update', RULE, { ...RULE, isActive: false }), 'switched rule login off'],
-  [rule('update', RULE, { ...RULE, block: false }), 'made rule login count without refusing'],
-  [
-    rule('update', RULE, { ...RULE, group: 'team' }),
-    'moved rule login from the group without a name to the group team',
-  ],
+  [rule('update', RULE, { ...RULE, block: false }), 'changed the blocking of rule login from yes to no'],
+  [rule('update', RULE, { ...RULE, group: 'team' }), 'changed the group of rule login from none to team'],
   [
     rule('update', { ...RULE, group: 'team' }, { ...RULE, group: '' }),
-    'moved rule login from the group team to the group without a name',
+    'changed the group of rule login from team to none',
   ],
   [rule('update', { ...RULE, name: 'sign-in' }, RULE), 'renamed rule sign-in to login'],
   [
@@ -52,7 +49,7 @@ test('a change is a sentence that names what differs', () => {
 
 test('the fields of a change are side by side, and those of a created row are the ones that are not the default', () => {
   const { fields } = describeChange(rule('update', RULE, { ...RULE, rate: '10/m' }))
-  assert.deepEqual(fields, [{ name: 'rate', title: 'Rate', before: '5/m', after: '10/m' }])
+  assert.deepEqual(fields, [{ name: 'rate', title: 'Rate', noun: 'rate', before: '5/m', after: '10/m' }])
   const created = describeChange(rule('create', null, RULE)).fields
   assert.deepEqual(
     created.map(({ name, before, after }) => [name, before, after]),

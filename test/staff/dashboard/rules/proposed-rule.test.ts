@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import type { SuggestedRates } from '../../../../src/reports/suggested-rates.js'
+import type { SuggestedRates } from '../../../../src/reports/preview/suggested-rates.js'
 import { proposeRule } from '../../../../src/staff/dashboard/rules/proposed-rule.js'
 
 const SUGGESTED: SuggestedRates = {
