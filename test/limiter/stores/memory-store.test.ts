@@ -217,6 +217,25 @@ describe('the memory store, bounded', () => {
     assert.equal(check(store, 'k0').count, 1)
   })
 
+  test('forgets permits that have ended when more than a thousand clients have some, and no others', () => {
+    const store = new MemoryStore()
+    const policy = { algorithm: 'concurrency', limit: 1, periodMs: 60_000 } as const
+    const take = (key: string, nowMs: number, permit = 0) => store.checkOne({ key, policy, cost: 1, permit }, nowMs)
+    for (let index = 0; index < 5_000; index++) take(`old${index}`, NOW_MS)
+    for (let index = 0; index < 6_000; index++) take(`new${index}`, NOW_MS + 70_000)
+    assert.equal(store.size, 6_000)
+    for (let index = 0; index < 6_000; index++) assert.equal(take(`new${index}`, NOW_MS + 70_000).allowed, false)
+  })
+
+  test('a clock that is hours ahead and set back frees nothing that is in progress', () => {
+    const store = new MemoryStore()
+    const policy = { algorithm: 'concurrency', limit: 1, periodMs: 60_000 } as const
+    const take = (key: string, nowMs: number) => store.checkOne({ key, policy, cost: 1 }, nowMs).allowed
+    assert.equal(take('a', NOW_MS), true)
+    assert.equal(take('b', NOW_MS + 10_000_000), true)
+    assert.equal(take('a', NOW_MS), false)
+  })
+
   test('refuses a size that is none', () => {
     for (const maxKeys of [0, -1, 1.5, Number.NaN, 2 ** 24 + 1])
       assert.throws(() => new MemoryStore({ maxKeys }), /maxKeys/)

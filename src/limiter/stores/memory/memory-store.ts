@@ -189,10 +189,10 @@ function isAhead(counter: MemoryCounter, nowMs: number): boolean {
   return counter.windows().some(([periodMs, startMs = 0]) => startMs > latestStartMs(nowMs, periodMs))
 }
 
-/**
- * The number of counters that are inspected for each new one: more than one, so that forgotten permits do not add up.
- */
-const INSPECTIONS = 2
+/** Returns whether the permits of a counter have ended, also for a clock that is set back a little. */
+function isFree({ taken }: ConcurrencyCounter, nowMs: number): boolean {
+  return (taken.at(-1)?.untilMs ?? 0) + EXPIRY_GRACE_MS <= nowMs
+}
 
 /**
  * The counters of requests in progress, in process memory. A counter without permits does not exist, so that there are
@@ -210,7 +210,7 @@ class MemoryPermits {
   check(check: Check, nowMs: number): Decision {
     const { key } = check
     const before = this.counters.get(key)
-    if (before === undefined) this.#next.sweep(INSPECTIONS, ({ taken }) => (taken.at(-1)?.untilMs ?? 0) <= nowMs)
+    if (before === undefined && this.size > FEW_KEYS) this.#next.sweep(EXPIRY_INSPECTIONS, (entry) => isFree(entry, nowMs))
     const { counter, decision } = checkConcurrency(before, check, nowMs)
     this.#keep(key, counter)
     return decision
