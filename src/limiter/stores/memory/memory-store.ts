@@ -210,7 +210,8 @@ class MemoryPermits {
   check(check: Check, nowMs: number): Decision {
     const { key } = check
     const before = this.counters.get(key)
-    if (before === undefined && this.size > FEW_KEYS) this.#next.sweep(EXPIRY_INSPECTIONS, (entry) => isFree(entry, nowMs))
+    if (before === undefined && this.size > FEW_KEYS)
+      this.#next.sweep(EXPIRY_INSPECTIONS, (entry) => isFree(entry, nowMs))
     const { counter, decision } = checkConcurrency(before, check, nowMs)
     this.#keep(key, counter)
     return decision
