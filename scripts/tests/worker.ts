@@ -52,7 +52,8 @@ process.once('disconnect', () => {
 })
 
 function tell(message: Message): void {
-  if (process.connected) process.send?.(message)
+  // A runner that has just ended needs no message: without the callback the failure to send would be an error.
+  if (process.connected) process.send?.(message, () => undefined)
 }
 
 async function runFile(file: string): Promise<void> {

@@ -66,7 +66,7 @@ function drop(names: readonly string[]): Promise<unknown> {
 
 /** Returns why no test can run on PostgreSQL, or false. */
 export async function probePostgresql(): Promise<string | false> {
-  const client = new pg.Client({ connectionString: POSTGRES_URL, connectionTimeoutMillis: 2_000 })
+  const client = new pg.Client({ connectionString: POSTGRES_URL, connectionTimeoutMillis: 10_000 })
   try {
     await client.connect()
     return false
