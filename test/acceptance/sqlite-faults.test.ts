@@ -59,16 +59,16 @@ for (const [where, logsEvents] of [
     await proveFaultWhere(logsEvents, t, {
       url,
       async begin(apps) {
-        // No less than there are.
-        await limitPages(apps, 1)
-        // Every write needs a page now.
+        // Every write needs a page from now on, before there are none: the outage has one beginning.
         other.exec(
           'CREATE TRIGGER needs_a_page BEFORE INSERT ON rate_limit_counter BEGIN INSERT INTO filler VALUES (zeroblob(100000)); END',
         )
+        // No less than there are.
+        await limitPages(apps, 1)
       },
       async end(apps) {
-        other.exec('DROP TRIGGER needs_a_page')
         await limitPages(apps, 1_000_000)
+        other.exec('DROP TRIGGER needs_a_page')
       },
     })
   })

@@ -10,6 +10,7 @@ import { asActor } from '../../src/rules/history/actor.js'
 import { offenderHref } from '../../src/staff/dashboard/links.js'
 import { findFaults, focused, inChromium, openPage, widthOf } from '../support/browser.js'
 import { logEvents } from '../support/events.js'
+import { long } from '../support/long.js'
 import { ACCOUNTS, DASHBOARD, PASSWORD, SECRET, startWithStaff } from '../support/staff-app.js'
 
 const NOW_MS = Date.UTC(2026, 0, 15, 12)
@@ -360,34 +361,38 @@ async function start(t: TestContext, { plugin, staff = STAFF, isEmpty = false }:
 }
 
 inChromium(() => {
-  test('every page is clean under axe-core in light and dark, fits a phone, and keeps to its policy', async (t) => {
-    const { page, complaints } = await openPage(t)
-    for (const { scenes, ...options } of SCENES) {
-      const { url } = await start(t, options)
-      await page.context().clearCookies()
-      for (const { name, path, act } of scenes) {
-        await t.test(name, async () => {
-          const answer = await page.goto(url(path))
-          // The script, which all pages share, is below 12 kB.
-          assert.ok(gzipSync((await answer?.body()) ?? '').length < 48_000, 'a first load is above 60 kB')
-          await act?.(page)
-          for (const { viewport, colorScheme } of LOOKS) {
-            await page.setViewportSize(viewport)
-            await page.emulateMedia({ colorScheme })
-            const width = await widthOf(page)
-            assert.ok(width <= viewport.width, `${width} pixels wide`)
-            assert.deepEqual(await findFaults(page), [])
-          }
-          // What the server refuses, a browser notes too.
-          assert.deepEqual(
-            complaints.splice(0).filter((text) => !text.startsWith('Failed to load resource')),
-            [],
-          )
-          assert.doesNotMatch(await page.title(), /owned/)
-        })
+  test(
+    'every page is clean under axe-core in light and dark, fits a phone, and keeps to its policy',
+    long(),
+    async (t) => {
+      const { page, complaints } = await openPage(t)
+      for (const { scenes, ...options } of SCENES) {
+        const { url } = await start(t, options)
+        await page.context().clearCookies()
+        for (const { name, path, act } of scenes) {
+          await t.test(name, async () => {
+            const answer = await page.goto(url(path))
+            // The script, which all pages share, is below 12 kB.
+            assert.ok(gzipSync((await answer?.body()) ?? '').length < 48_000, 'a first load is above 60 kB')
+            await act?.(page)
+            for (const { viewport, colorScheme } of LOOKS) {
+              await page.setViewportSize(viewport)
+              await page.emulateMedia({ colorScheme })
+              const width = await widthOf(page)
+              assert.ok(width <= viewport.width, `${width} pixels wide`)
+              assert.deepEqual(await findFaults(page), [])
+            }
+            // What the server refuses, a browser notes too.
+            assert.deepEqual(
+              complaints.splice(0).filter((text) => !text.startsWith('Failed to load resource')),
+              [],
+            )
+            assert.doesNotMatch(await page.title(), /owned/)
+          })
+        }
       }
-    }
-  })
+    },
+  )
 
   test('the chart opens as a table, by keyboard', async (t) => {
     const { url } = await start(t)

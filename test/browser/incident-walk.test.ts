@@ -9,6 +9,7 @@ import { inChromium, openClockedPage } from '../support/browser.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
 import { forEachDatabase, type Provider } from '../support/databases.js'
+import { long } from '../support/long.js'
 import { DASHBOARD } from '../support/staff-app.js'
 
 const VIEWPORTS = [
@@ -189,7 +190,7 @@ const RAISES: readonly Raise[] = [
 
 inChromium(() => {
   forEachDatabase((provider) => {
-    test('the incidents of the demo take no more clicks than they may', async (t) => {
+    test('the incidents of the demo take no more clicks than they may', long(), async (t) => {
       const shop = await startShop(t, provider)
       for (const [index, viewport] of VIEWPORTS.entries())
         await t.test(`at ${viewport.width} pixels`, async (t) => {
