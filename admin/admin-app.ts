@@ -3,12 +3,12 @@ import { buildRouter } from '@adminjs/fastify'
 import type { AdminJS } from 'adminjs'
 import { type FastifyError, type FastifyReply, type FastifyRequest, fastify } from 'fastify'
 import type { readRouterOptions } from '../src/http/request-path.js'
-import type { Internals } from '../src/plugin/internals.js'
 import type { Pages } from '../src/staff/shell/pages.js'
 import { requestedSearch } from '../src/staff/shell/request-query.js'
 import { createScriptGuard } from '../src/staff/shell/same-site.js'
 import { ActionDeniedError } from '../src/staff/shell/staff-errors.js'
 import type { Guard } from '../src/staff/shell/staff-guard.js'
+import type { StaffLimits } from '../src/staff/shell/staff-limits.js'
 import { keepMember } from '../src/staff/shell/staff-member.js'
 import { NotFoundError } from './error-answers.js'
 import { parseForms } from './forms.js'
@@ -24,7 +24,7 @@ interface Outer {
 
 interface AdminAppOptions {
   readonly admin: AdminJS
-  readonly internals: Internals
+  readonly limits: StaffLimits
   readonly pages: Pages
   /** Asked again when a body has arrived. */
   readonly guard: Guard
@@ -34,14 +34,14 @@ interface AdminAppOptions {
 
 /** Creates the app, and returns a function that hands over a request that passed the guard. */
 export async function createAdminApp(options: AdminAppOptions) {
-  const { admin, internals, pages, guard, answerWithError, router } = options
+  const { admin, limits, pages, guard, answerWithError, router } = options
   const app = fastify({ exposeHeadRoutes: false, routerOptions: router })
   const outers = new WeakMap<object, Outer>()
   const mount = admin.options.rootPath
   const pathOf = ({ routeOptions: { url = '' } }: FastifyRequest) => url.slice(mount.length)
   const isScripted = (request: FastifyRequest) => request.method !== 'GET' || pathOf(request).startsWith('/api/')
   const sendFile = createStaticFiles()
-  const refuseForged = createScriptGuard(internals)
+  const refuseForged = createScriptGuard(limits)
 
   /** @throws NotFoundError for a request that the host did not hand over */
   function outerOf(request: FastifyRequest): Outer {

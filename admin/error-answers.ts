@@ -1,6 +1,6 @@
 import createError from '@fastify/error'
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
-import type { Internals } from '../src/plugin/internals.js'
+import type { Parts } from '../src/plugin/parts.js'
 import { asksToSignIn, messageFor, titleFor } from '../src/staff/shell/error-page.js'
 import type { Pages } from '../src/staff/shell/pages.js'
 import { addressBelow } from '../src/staff/shell/request-query.js'
@@ -10,11 +10,16 @@ import { PostOnlyError } from './resources/actions.js'
 export const NotFoundError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such page.', 404)
 
 /** Creates the error handler, which answers with a page, or JSON for the panel's scripts, never a stack trace. */
-export function createErrorHandler({ log }: Pick<Internals, 'log'>, pages: Pages, mount: string, canSignIn: boolean) {
+export function createErrorHandler(
+  { staffLog }: Pick<Parts, 'staffLog'>,
+  pages: Pages,
+  mount: string,
+  canSignIn: boolean,
+) {
   return async function answerWithError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
     // AdminJS's error for an unknown address has no status.
     const statusCode = error.statusCode ?? 500
-    if (statusCode >= 500) logFailure(error, request, log, 'The admin panel of the rate limiter failed')
+    if (statusCode >= 500) logFailure(error, request, staffLog, 'The admin panel of the rate limiter failed')
     reply.code(statusCode)
     if (error instanceof PostOnlyError) reply.header('allow', 'POST')
     const message = messageFor(error, statusCode)

@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import type { Internals } from '../src/plugin/internals.js'
+import type { Clock } from '../src/ground/time/clock.js'
 import { type Right, rightsOf } from '../src/staff/shell/roles.js'
 import { type FindMember, staffCheck } from '../src/staff/shell/staff-guard.js'
 import { knownMember, staffOnly } from '../src/staff/shell/staff-member.js'
@@ -8,7 +8,7 @@ import type { AdminOptions } from './options.js'
 const UNNAMED = 'staff'
 
 /** Creates the check of the panel, in which everybody has a name. */
-export function createPanelCheck(options: AdminOptions, { clock }: Internals): FindMember {
+export function createPanelCheck(options: AdminOptions, clock: Clock): FindMember {
   const findMember = staffCheck(options, clock, 'adminPlugin')
   return async (request) => {
     const member = await findMember(request)

@@ -1,6 +1,6 @@
 import { setTimeout as delay } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
-import type { Internals } from '../src/plugin/internals.js'
+import type { Parts } from '../src/plugin/parts.js'
 
 /** The longest wait for the database, in milliseconds. */
 const TIMEOUT_MS = 1_000
@@ -9,8 +9,11 @@ const TIMEOUT_MS = 1_000
  * Loads Prisma before the server answers. The first write in the panel would otherwise keep all requests waiting for it,
  * half a second on a slow machine.
  */
-export function loadClientAtStart(app: FastifyInstance, { database, switches }: Internals): void {
-  if (!switches.useDynamicRules) return
+export function loadClientAtStart(
+  app: FastifyInstance,
+  { database, settings }: Pick<Parts, 'database' | 'settings'>,
+): void {
+  if (!settings.useDynamicRules) return
   app.addHook('onReady', async () => {
     const answer = database.query('SELECT 1').then(
       () => true,

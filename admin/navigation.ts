@@ -1,5 +1,5 @@
 import type { FastifyRequest } from 'fastify'
-import { type Internals, nearestMount } from '../src/plugin/internals.js'
+import { nearestMount, type StaffMounts } from '../src/plugin/staff-mounts.js'
 import { type Navigation, navigationLinks } from '../src/staff/shell/navigation.js'
 import type { StaffRole } from '../src/staff/shell/roles.js'
 
@@ -8,7 +8,7 @@ import type { StaffRole } from '../src/staff/shell/roles.js'
  *
  * @param mount the path of the panel
  */
-export function createPanelNavigation({ mounts }: Internals, mount: string, canSignOut: boolean) {
+export function createPanelNavigation(mounts: StaffMounts, mount: string, canSignOut: boolean) {
   return function navigation(_request: FastifyRequest, role: StaffRole): Navigation {
     const dashboard = nearestMount(mounts.dashboards, mount)
     return {

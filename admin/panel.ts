@@ -1,7 +1,7 @@
 import { AdminJS, ComponentLoader } from 'adminjs'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { readRouterOptions } from '../src/http/request-path.js'
-import { internalsFor } from '../src/plugin/internals.js'
+import { partsFor } from '../src/plugin/parts.js'
 import { readPages } from '../src/staff/shell/pages.js'
 import { addGuard, createStaffGuard } from '../src/staff/shell/staff-guard.js'
 import { staffRoute } from '../src/staff/shell/staff-routes.js'
@@ -20,18 +20,18 @@ import { STYLES } from './static-files.js'
 
 /** Registers the panel in `app`, a scope of its own. */
 export async function registerPanel(app: FastifyInstance, rootPath: string, options: AdminOptions): Promise<void> {
-  const internals = internalsFor(app)
-  loadClientAtStart(app, internals)
+  const parts = partsFor(app)
+  loadClientAtStart(app, parts)
   const mount = `${app.prefix}${rootPath}`
-  internals.mounts.panels.push(mount)
+  parts.mounts.panels.push(mount)
   const { staff, isStaff } = options
   if (staff === undefined && isStaff === undefined) {
     app.log.warn('adminPlugin has neither staff nor isStaff: it refuses every request')
   }
   const resources = createResources(app)
-  const navigation = createPanelNavigation(internals, mount, staff !== undefined)
+  const navigation = createPanelNavigation(parts.mounts, mount, staff !== undefined)
   const pages = await readPages({ navigation })
-  const answerWithError = createErrorHandler(internals, pages, mount, staff !== undefined)
+  const answerWithError = createErrorHandler(parts, pages, mount, staff !== undefined)
   app.setErrorHandler(answerWithError)
   app.addHook('onRequest', setSecurityHeaders)
 
@@ -42,17 +42,17 @@ export async function registerPanel(app: FastifyInstance, rootPath: string, opti
         scope.addHook('onRequest', async (_request, reply) => {
           reply.header('content-security-policy', pages.contentSecurityPolicy)
         })
-        registerSignInRoutes(scope, internals, staff, pages, 1)
+        registerSignInRoutes(scope, parts, staff, pages, 1)
       },
       { prefix: rootPath },
     )
   }
-  const guard = createStaffGuard(internals, createPanelCheck(options, internals))
+  const guard = createStaffGuard(parts, createPanelCheck(options, parts.clock))
   app.register(async (scope) => {
     addGuard(scope, guard)
     const router = readRouterOptions(app)
     const admin = createAdmin(mount, resources, staff !== undefined)
-    const adminApp = await createAdminApp({ admin, internals, pages, guard, answerWithError, router })
+    const adminApp = await createAdminApp({ admin, limits: parts, pages, guard, answerWithError, router })
     scope.addHook('onClose', () => adminApp.close())
     // AdminJS's app reads the body.
     scope.removeAllContentTypeParsers()

@@ -1,4 +1,4 @@
-import { internalsFor, type LimitedApp } from '../../src/plugin/internals.js'
+import { type LimitedApp, partsFor } from '../../src/plugin/parts.js'
 import { byPost } from './actions.js'
 import { counters, events } from './logged.js'
 import { overrides } from './overrides.js'
@@ -11,7 +11,7 @@ import { rules } from './rules.js'
  * @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents
  */
 export function createResources(app: LimitedApp): AdminResource[] {
-  const { database } = internalsFor(app)
+  const { database } = partsFor(app)
   const source = { client: app.smartRateLimit.client, provider: database.dialect.provider }
   const log = { ...source, provider: database.log.dialect.provider }
   return [rules(source), overrides(source), events(log), ...counters(source)].map(({ resource, options }) => ({

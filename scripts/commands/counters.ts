@@ -1,4 +1,4 @@
-import { internalsFor } from '../../src/plugin/internals.js'
+import { partsFor } from '../../src/plugin/parts.js'
 import { COUNTED_CLIENTS, readCountedClient } from '../../src/staff/shell/counted-client.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
 import { commandSettings, type DatabaseOptions } from './support/open-database.js'
@@ -19,8 +19,8 @@ export async function reset(typed: string, options: DatabaseOptions, context: Co
     throw new Error('counters are in the memory of each server: the dashboard and the API of a server reset its own')
   }
   return withLimiter(settings, context, async (app) => {
-    const { clientCounters, resetCounters } = internalsFor(app)
-    await resetCounters(await clientCounters(client))
+    const { inForce, limiter } = partsFor(app)
+    await limiter.reset(await inForce.clientCounters(client))
     return {
       json: { client, notes: [OF_THE_APP] },
       lines: [`The counters of ${client} were reset. All servers obey within two seconds.`, OF_THE_APP],

@@ -1,5 +1,5 @@
 import { countOf } from '../../src/ground/number-text.js'
-import { createRulePreview, findLogGaps } from '../../src/plugin/wiring.js'
+import { createRulePreview, findLogGaps } from '../../src/plugin/rule-preview.js'
 import type { PreviewHour, PreviewKey, RulePreview } from '../../src/reports/preview/report.js'
 import { readSomeEntries } from '../../src/rules/read-entries.js'
 import { RULES, type RuleCandidate } from '../../src/rules/rule.js'

@@ -260,14 +260,21 @@ export function settleWindows(counter: WindowsCounter, settlement: Settlement): 
 
 function settleWindow(algorithm: Algorithm, numbers: WindowNumbers, settled: BucketSettlement): WindowNumbers {
   const { cost, mark } = settled
-  if (algorithm === 'fixed_window') {
-    const [window, periodMs] = [readFixedWindow(numbers), numbers[0] ?? 0]
-    return writeFixedWindow({ ...window, ...settleFixedWindow(window, periodMs, cost, mark) }, periodMs)
+  switch (algorithm) {
+    case 'fixed_window': {
+      const [window, periodMs] = [readFixedWindow(numbers), numbers[0] ?? 0]
+      return writeFixedWindow({ ...window, ...settleFixedWindow(window, periodMs, cost, mark) }, periodMs)
+    }
+    case 'sliding_window': {
+      const window = readSlidingWindow(numbers)
+      return writeSlidingWindow({ ...window, ...settleSlidingWindow(window, cost, mark) })
+    }
+    case 'token_bucket':
+    case 'leaky_bucket': {
+      const bucket = readBucket(numbers)
+      return writeBucket({ ...bucket, ...settleBucket(bucket, settled) })
+    }
+    case 'concurrency':
+      return numbers
   }
-  if (algorithm === 'sliding_window') {
-    const window = readSlidingWindow(numbers)
-    return writeSlidingWindow({ ...window, ...settleSlidingWindow(window, cost, mark) })
-  }
-  const bucket = readBucket(numbers)
-  return writeBucket({ ...bucket, ...settleBucket(bucket, settled) })
 }

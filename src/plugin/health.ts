@@ -1,5 +1,6 @@
 /** The probes of an app's health: only for the parts that it uses. */
 
+import type { Database } from '../database/database.js'
 import { countOf } from '../ground/number-text.js'
 import { type Clock, MINUTE_MS } from '../ground/time/clock.js'
 import type { Limiter } from '../limiter/limiter.js'
@@ -21,8 +22,7 @@ import type { ListKeeper } from '../operations/lists/list-keeper.js'
 import { JobLeases } from '../operations/schedule/job-leases.js'
 import { allRules } from '../rules/rule-groups.js'
 import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
-import type { OpenDatabase } from './client/client.js'
-import { jobNames } from './schedule.js'
+import { jobNames } from './parts/schedule.js'
 import { databasesInUse } from './settings/databases-in-use.js'
 import type { Settings } from './settings/resolve.js'
 
@@ -30,7 +30,8 @@ import type { Settings } from './settings/resolve.js'
 const CHANNEL_INTERVAL_MS = MINUTE_MS
 
 interface HealthComponents {
-  readonly opened: OpenDatabase
+  readonly settings: Settings
+  readonly database: Database
   readonly store: Store
   readonly current: CurrentSnapshot
   readonly limiter: Limiter
@@ -42,10 +43,9 @@ interface HealthComponents {
 }
 
 /** Creates the function that probes an app's health. Calls that come during a probe share its answer. */
-export function createHealth(settings: Settings, components: HealthComponents): () => Promise<Health> {
+export function createHealth(components: HealthComponents): () => Promise<Health> {
+  const { settings, database, store, limiter, events, usage, lists } = components
   const { clock, logEvents, schedule, useDynamicRules, alerts } = settings
-  const { opened, store, limiter, events, usage, lists } = components
-  const { database } = opened
   const inUse = databasesInUse(settings, database)
   const counting = settings.middleware.backend === 'database' ? store : undefined
   const probes = !settings.enabled

@@ -6,10 +6,10 @@ import { join } from 'node:path'
 import { type TestContext, test } from 'node:test'
 import { createOutageLog } from '../../src/ground/outage-log.js'
 import { deleteOldUsage } from '../../src/log/usage/usage-table.js'
-import { internalsFor } from '../../src/plugin/internals.js'
+import { createUsageSweep } from '../../src/plugin/parts/operations.js'
+import { partsFor } from '../../src/plugin/parts.js'
 import type { RateLimitOptions } from '../../src/plugin/settings/options.js'
 import { resolveSettings } from '../../src/plugin/settings/resolve.js'
-import { createUsageSweep } from '../../src/plugin/wiring.js'
 import { atEnd } from '../support/at-end.js'
 import { openDatabase, startApp } from '../support/build-app.js'
 import { fakeClock } from '../support/clock.js'
@@ -20,7 +20,7 @@ import { charge } from '../support/usage.js'
 async function openUsage(t: TestContext, provider: Provider, plugin: RateLimitOptions = {}) {
   const database = await openDatabase(t, provider)
   const started = await startApp(t, { database, plugin: { usage: ['tokens'], ...plugin } })
-  const { usage } = internalsFor(started.app)
+  const { usage } = partsFor(started.app)
   assert.ok(usage)
   return { ...started, database, usage, rows: () => rowsIn(database) }
 }
@@ -120,7 +120,7 @@ forEachDatabase((provider) => {
   test('while the database is away charges add up in memory, and when it is full only new clients are lost', async (t) => {
     const database = await openDatabase(t, provider)
     const { app, log } = await startApp(t, { database, plugin: { usage: ['tokens'], eventBuffer: 4 } })
-    const { usage } = internalsFor(app)
+    const { usage } = partsFor(app)
     assert.ok(usage)
     const table = database.log.dialect.table('rate_limit_usage')
     await database.log.execute(`ALTER TABLE ${table} RENAME TO away`)
@@ -184,7 +184,7 @@ test('usage is kept only where a database is open anyway, or a unit is named, an
     const folder = mkdtempSync(join(tmpdir(), 'ratelimit-usage-'))
     atEnd(t, () => rmSync(folder, { recursive: true, force: true }))
     const { app } = await startApp(t, { database: null, plugin: { database: `file:${folder}/x.db`, ...plugin } })
-    return internalsFor(app).usage !== undefined
+    return partsFor(app).usage !== undefined
   }
   assert.equal(await usageOf({}), false)
   assert.equal(await usageOf({ logEvents: true }), true)
@@ -202,8 +202,8 @@ test('the sweep of a server deletes the usage of months that ended longer ago th
   await usage.flush()
   const sweep = async (options: RateLimitOptions) => {
     const settings = resolveSettings({ ...options, middleware: { backend: 'memory' }, clock }, {})
-    const opened = { ...database, close: () => Promise.resolve() }
-    await createUsageSweep(settings, opened, createOutageLog(app.log, clock)).step()
+    const eventsLog = createOutageLog(app.log, clock)
+    await createUsageSweep({ settings, clock, database: database.database, eventsLog }).step()
     return (await rows()).map((row) => row.split(' ')[0])
   }
   assert.deepEqual(await sweep({}), ['2026-09-30', '2026-10-30', '2026-11-30', '2026-09', '2026-10', '2026-11'])

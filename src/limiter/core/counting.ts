@@ -53,6 +53,8 @@ async function openStore(
     const store = new RedisStore({ redis, namespace })
     return { store, prepare: () => prepareRedis(store, log) }
   }
+  // A further backend is opened above.
+  backend satisfies 'database' | 'redis'
   const [{ DatabaseStore }, opened] = await Promise.all([import('../stores/sql/database-store.js'), database()])
   return { store: new DatabaseStore({ database: opened, namespace }, Math.ceil(storeTimeoutMs / 2)) }
 }

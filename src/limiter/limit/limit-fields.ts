@@ -3,7 +3,7 @@ import { MAX_CLIENT_KIND_LENGTH, parseClientKind, spellClientKind } from '../../
 import { BOOLEAN, type Field, integer, upTo } from '../../ground/field.js'
 import { explain } from '../../ground/setting.js'
 import { UNIT as NAME, parseUnit, REQUESTS } from '../../ground/unit.js'
-import { ALGORITHMS, validateAlgorithm } from '../algorithm.js'
+import { ALGORITHMS, type Algorithm, validateAlgorithm } from '../algorithm.js'
 import { MAX_COST, MAX_RESERVE } from '../cost.js'
 import { MAX_RATE_LENGTH, parseRate } from '../rate.js'
 import { spellRate } from '../rate-words.js'
@@ -28,6 +28,14 @@ const EVERYWHERE = ['rule', 'route', 'code', 'middleware'] as const
 /** Where a limit is for requests. */
 const OF_REQUESTS = ['rule', 'route', 'middleware'] as const
 const MAX_UNIT_LENGTH = 30
+
+const ALGORITHM_LABELS: Readonly<Record<Algorithm, string>> = {
+  fixed_window: 'Fixed window: periods by the clock',
+  sliding_window: 'Sliding window: the period before now',
+  token_bucket: 'Token bucket: a burst, then evenly',
+  leaky_bucket: 'Leaky bucket: a burst, then evenly',
+  concurrency: 'Concurrency: requests in progress at the same time',
+}
 
 /** The fields, in the order of documents. A new one is added here, and where it acts. */
 export const LIMIT_FIELDS = {
@@ -84,13 +92,7 @@ export const LIMIT_FIELDS = {
     panel: {
       title: 'Algorithm',
       input: 'select',
-      options: [
-        { value: 'fixed_window', label: 'Fixed window: periods by the clock' },
-        { value: 'sliding_window', label: 'Sliding window: the period before now' },
-        { value: 'token_bucket', label: 'Token bucket: a burst, then evenly' },
-        { value: 'leaky_bucket', label: 'Leaky bucket: a burst, then evenly' },
-        { value: 'concurrency', label: 'Concurrency: requests in progress at the same time' },
-      ],
+      options: ALGORITHMS.map((value) => ({ value, label: ALGORITHM_LABELS[value] })),
     },
   },
   counts: { ...COUNTS, where: OF_REQUESTS, allowed: 'requests, or statuses such as 401,403 or 4xx,5xx' },

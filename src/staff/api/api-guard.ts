@@ -1,11 +1,10 @@
 /** The guard of the API: the bearer of a token may use it, or whom the host's `authorize` knows. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Internals } from '../../plugin/internals.js'
 import { CHECKER } from '../shell/roles.js'
 import { createCrossSiteGuard } from '../shell/same-site.js'
 import { ActionDeniedError, fromDatabase } from '../shell/staff-errors.js'
 import type { FindMember, Guard } from '../shell/staff-guard.js'
-import { countFailedToken, countRefusal } from '../shell/staff-limits.js'
+import { countFailedToken, countRefusal, type StaffLimits } from '../shell/staff-limits.js'
 import { noteMember, type StaffMember } from '../shell/staff-member.js'
 import { UnauthorizedError } from './problems.js'
 import type { Tokens } from './token-table.js'
@@ -25,21 +24,21 @@ export interface ApiGuardOptions {
 }
 
 /** Creates the guard of the API, which refuses every request without a role. */
-export function createApiGuard(internals: Internals, { tokens, authorize }: ApiGuardOptions): Guard {
-  const refuseCrossSite = createCrossSiteGuard(internals)
+export function createApiGuard(limits: StaffLimits, { tokens, authorize }: ApiGuardOptions): Guard {
+  const refuseCrossSite = createCrossSiteGuard(limits)
 
   return async function apiGuard(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const bearer = bearerOf(request)
     if (tokens !== undefined && looksLikeToken(bearer)) {
-      const token = await fromDatabase(tokens.find(bearer, internals.clock.now()))
-      if (token === undefined) return refuseToken(internals, request, reply)
+      const token = await fromDatabase(tokens.find(bearer, limits.clock.now()))
+      if (token === undefined) return refuseToken(limits, request, reply)
       const { name: actor, role } = token
       if (role === CHECKER) throw new ActionDeniedError('The role checker may only check requests: this needs another.')
       noteMember(request, { actor, role })
       return
     }
     const member = await authorize?.(request)
-    if (member === undefined) return refuseStranger(internals, request, reply)
+    if (member === undefined) return refuseStranger(limits, request, reply)
     // A browser may send for a page of another site by what the host knows it.
     if (!SAFE.includes(request.method)) await refuseCrossSite(request, reply)
     noteMember(request, named(member))
@@ -53,21 +52,19 @@ export function bearerOf({ headers }: FastifyRequest): string {
 }
 
 /** Refuses a request whose token opens nothing. */
-export async function refuseToken(internals: Internals, request: FastifyRequest, reply: FastifyReply): Promise<never> {
-  await countFailedToken(internals, request, reply)
+export async function refuseToken(limits: StaffLimits, request: FastifyRequest, reply: FastifyReply): Promise<never> {
+  await countFailedToken(limits, request, reply)
   reply.header('www-authenticate', 'Bearer error="invalid_token"')
   throw new UnauthorizedError('The token is unknown, revoked or expired: create one with "ratelimit token create".')
 }
 
 /** Refuses a request that nobody knows. */
 export async function refuseStranger(
-  internals: Internals,
+  limits: StaffLimits,
   request: FastifyRequest,
   reply: FastifyReply,
 ): Promise<never> {
-  await (bearerOf(request) === ''
-    ? countRefusal(internals, request, reply)
-    : countFailedToken(internals, request, reply))
+  await (bearerOf(request) === '' ? countRefusal(limits, request, reply) : countFailedToken(limits, request, reply))
   reply.header('www-authenticate', 'Bearer')
   throw new UnauthorizedError('The request has no role: send a token, as Authorization: Bearer fsr_….')
 }

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { validatePluginOptions } from '../../ground/unknown-option.js'
-import { internalsFor } from '../../plugin/internals.js'
+import { partsFor } from '../../plugin/parts.js'
 import { hostStaff, type IsStaff } from '../shell/staff-guard.js'
 
 export interface ApiOptions {
@@ -32,20 +32,20 @@ export const apiPlugin: FastifyPluginAsync<ApiOptions> = fp(registerWithApi, {
 async function registerWithApi(app: FastifyInstance, options: ApiOptions): Promise<void> {
   const { tokens: takesTokens = true, authorize } = options
   validateApiOptions(options, app.prefix)
-  const internals = internalsFor(app)
+  const parts = partsFor(app)
   if (!takesTokens && authorize === undefined) {
     app.log.warn('apiPlugin accepts no tokens and has no "authorize": it refuses every request')
   }
   // The validator and the reports are loaded only by apps with an API.
   const [{ registerApi }, { Tokens }] = await Promise.all([import('./register-routes.js'), import('./token-table.js')])
-  const tokens = takesTokens ? new Tokens(internals.database) : undefined
+  const tokens = takesTokens ? new Tokens(parts.database) : undefined
   if (tokens !== undefined) {
-    internals.mounts.apis.push(app.prefix)
-    internals.closeWithPlugin('tokens', () => tokens.close())
+    parts.mounts.apis.push(app.prefix)
+    parts.components.open('tokens', tokens)
   }
-  await registerApi(app, internals, {
+  await registerApi(app, parts, {
     tokens,
-    authorize: authorize && hostStaff(authorize, internals.clock, 'apiPlugin', 'authorize'),
+    authorize: authorize && hostStaff(authorize, parts.clock, 'apiPlugin', 'authorize'),
   })
 }
 

@@ -9,10 +9,11 @@ import type {
   RawServerDefault,
 } from 'fastify'
 import type { Static, TSchema } from 'typebox'
-import type { Internals } from '../../plugin/internals.js'
+import type { Parts } from '../../plugin/parts.js'
 import type { SmartRateLimit } from '../../plugin/smart-rate-limit.js'
 import type { Right } from '../shell/roles.js'
 import { guardHooks } from '../shell/staff-guard.js'
+import type { StaffLimits } from '../shell/staff-limits.js'
 import { knownMember, requireMay } from '../shell/staff-member.js'
 
 /** Gives a handler the types of its route's schemas. Answers may be texts and streams of JSON, and have no type here. */
@@ -28,9 +29,11 @@ export type ApiScope = FastifyInstance<
   SchemaTypes
 >
 
+/** The parts that the API needs. */
+export type ApiParts = StaffLimits & Pick<Parts, 'settings' | 'database' | 'limiter' | 'inForce' | 'staffLog'>
+
 /** The dependencies of the routes. */
-export interface ApiContext {
-  readonly internals: Internals
+export interface ApiContext extends ApiParts {
   readonly limits: SmartRateLimit
   /** Runs a write that the history ascribes to the API, and to who sent the request. */
   write<T>(request: FastifyRequest, work: () => PromiseLike<T>): Promise<T>

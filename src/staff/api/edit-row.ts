@@ -1,6 +1,6 @@
 import type { FastifyRequest } from 'fastify'
 import type { SqlValue, SqlWork } from '../../database/dialect.js'
-import type { Internals } from '../../plugin/internals.js'
+import type { Parts } from '../../plugin/parts.js'
 import type { Description, FieldTable, Values } from '../../rules/description.js'
 import { changeRows } from '../../rules/table.js'
 import { requireMatch } from './etag.js'
@@ -28,7 +28,7 @@ export interface EditedRow<Table extends FieldTable, Identity extends keyof Tabl
  */
 export function editRow<Table extends FieldTable, Identity extends keyof Table & string>(
   request: FastifyRequest,
-  { database, clock }: Pick<Internals, 'database' | 'clock'>,
+  { database, clock }: Pick<Parts, 'database' | 'clock'>,
   { description, where, value, missing, taken }: EditedRow<Table, Identity>,
   fields: Values | undefined,
 ): Promise<boolean> {

@@ -15,9 +15,9 @@ const Position = Type.Tuple([PositionMoment, PositionNumber])
 const Text = (maxLength: number, description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength, description }))
 
-export function addEventRoutes(app: ApiScope, { internals }: ApiContext): void {
-  const { database, clock, switches, privacy } = internals
-  const read = createReportRunner(database, clock, coverageFor(switches.logEvents), privacy)
+export function addEventRoutes(app: ApiScope, { database, clock, settings }: ApiContext): void {
+  const { privacy } = settings
+  const read = createReportRunner(database, clock, coverageFor(settings.logEvents), privacy)
   app.get(
     '/events',
     operation('events', 'listEvents', 'read', 'List events', {

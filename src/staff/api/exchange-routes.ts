@@ -12,8 +12,7 @@ import { compileValidator } from './validator.js'
 /** Room for a set of many thousand rules, as in the panel. */
 const BODY_LIMIT = 16 * 1024 * 1024
 
-export function addExchangeRoutes(app: ApiScope, { internals, limits, write }: ApiContext): void {
-  const { database, clock } = internals
+export function addExchangeRoutes(app: ApiScope, { database, clock, limits, write }: ApiContext): void {
   const exports = new SentExports()
   app.get(
     '/export',

@@ -13,8 +13,8 @@ import { NotFoundError } from './problems.js'
 const Position = Type.Tuple([PositionNumber])
 const MAX_ID = Number.MAX_SAFE_INTEGER
 
-export function addHistoryRoutes(app: ApiScope, { internals, limits, write }: ApiContext): void {
-  const { database, privacy } = internals
+export function addHistoryRoutes(app: ApiScope, { database, settings, limits, write }: ApiContext): void {
+  const { privacy } = settings
   app.get(
     '/history',
     operation('history', 'listChanges', 'read', 'List changes', {

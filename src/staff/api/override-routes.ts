@@ -17,8 +17,9 @@ const LOCATION = { Location: { type: 'string', description: 'Its address.' } }
 const OVERRIDE = answer('The override.', OverrideSchema, ETAG)
 const TAKEN = 'This client already has an override for this path: change that one.'
 
-export function addOverrideRoutes(app: ApiScope, { internals, write }: ApiContext): void {
-  const { database, clock, privacy } = internals
+export function addOverrideRoutes(app: ApiScope, context: ApiContext): void {
+  const { database, clock, settings, write } = context
+  const { privacy } = settings
 
   async function send(reply: FastifyReply, id: number): Promise<StoredOverride> {
     const override = await findOverride(database, id)
@@ -76,7 +77,7 @@ export function addOverrideRoutes(app: ApiScope, { internals, write }: ApiContex
     }),
     async (request, reply) => {
       const { id } = request.params
-      await write(request, () => editRow(request, internals, overrideOf(id), request.body))
+      await write(request, () => editRow(request, context, overrideOf(id), request.body))
       return send(reply, id)
     },
   )
@@ -89,7 +90,7 @@ export function addOverrideRoutes(app: ApiScope, { internals, write }: ApiContex
     }),
     async (request, reply) => {
       const { id } = request.params
-      await write(request, () => editRow(request, internals, overrideOf(id), undefined))
+      await write(request, () => editRow(request, context, overrideOf(id), undefined))
       reply.code(204)
     },
   )

@@ -2,7 +2,6 @@
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest, RouteOptions } from 'fastify'
 import { unloadablePeer } from '../../ground/errors.js'
 import { forbidStoring } from '../../http/discarded-headers.js'
-import type { Internals } from '../../plugin/internals.js'
 import { parseDocument } from '../../rules/exchange/parse-document.js'
 import { asActor, fromSource } from '../../rules/history/actor.js'
 import { decodeBody } from '../shell/decoded-body.js'
@@ -10,7 +9,7 @@ import { fromDatabase } from '../shell/staff-errors.js'
 import { addGuard } from '../shell/staff-guard.js'
 import { hiddenSchema } from '../shell/staff-routes.js'
 import { type ApiGuardOptions, createApiGuard } from './api-guard.js'
-import { type ApiContext, actorOf, ROUTE, type SchemaTypes, takes } from './api-scope.js'
+import { type ApiContext, type ApiParts, actorOf, ROUTE, type SchemaTypes, takes } from './api-scope.js'
 import { SCHEMA_ID, SHARED_SCHEMAS } from './entry-schemas.js'
 import { addEventRoutes } from './event-routes.js'
 import { addExchangeRoutes } from './exchange-routes.js'
@@ -26,9 +25,9 @@ import { compileValidator, prepareInput } from './validator.js'
 const JSON_TYPES = ['application/json', 'application/merge-patch+json']
 
 /** @param app a scope of the API alone */
-export async function registerApi(app: FastifyInstance, internals: Internals, guard: ApiGuardOptions): Promise<void> {
+export async function registerApi(app: FastifyInstance, parts: ApiParts, guard: ApiGuardOptions): Promise<void> {
   const context: ApiContext = {
-    internals,
+    ...parts,
     limits: app.smartRateLimit,
     write: (request, work) => asActor(actorOf(request), () => fromSource('api', work)),
   }
@@ -40,10 +39,10 @@ export async function registerApi(app: FastifyInstance, internals: Internals, gu
   app.setValidatorCompiler(compileValidator)
   // A schema of an answer only documents it: raw SQL may have filled a row with values of other types.
   app.setSerializerCompiler(() => JSON.stringify)
-  app.setErrorHandler<FastifyError>((error, request, reply) => answerWithProblem(internals.log, error, request, reply))
+  app.setErrorHandler<FastifyError>((error, request, reply) => answerWithProblem(parts.staffLog, error, request, reply))
   addParser(app)
   app.addHook('onRequest', setHeaders)
-  addGuard(app, createApiGuard(internals, guard))
+  addGuard(app, createApiGuard(parts, guard))
   app.addHook('preValidation', prepareInput)
   app.addHook('onRoute', nameOutages)
   const methods = collectMethods(app)

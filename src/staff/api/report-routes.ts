@@ -45,9 +45,9 @@ const Recent = Type.Optional(
 )
 const Text = (about: string) => Type.String({ minLength: 1, maxLength: 255, description: about })
 
-export function addReportRoutes(app: ApiScope, { internals, limits: { analytics } }: ApiContext): void {
-  const { database, clock, switches, privacy } = internals
-  const read = createReportRunner(database, clock, coverageFor(switches.logEvents), privacy)
+export function addReportRoutes(app: ApiScope, { database, clock, settings, limits: { analytics } }: ApiContext): void {
+  const { privacy } = settings
+  const read = createReportRunner(database, clock, coverageFor(settings.logEvents), privacy)
   app.get(
     '/reports/summary',
     report('getSummary', 'Sum up the requests', SummarySchema, { ...windowParameters(1) }),

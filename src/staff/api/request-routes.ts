@@ -56,16 +56,16 @@ function wrongCounted(field: string, detail: string): InvalidInputError {
   return new InvalidInputError([{ in: 'body', field, detail }])
 }
 
-export function addRequestRoutes(app: ApiScope, { limits, internals }: ApiContext): void {
-  const { privacy } = internals
+export function addRequestRoutes(app: ApiScope, { settings, limiter, inForce, limits }: ApiContext): void {
+  const { privacy } = settings
 
   /** @returns what was reset, as the log of the app names it */
   async function reset({ client, key }: Static<typeof Counted>): Promise<string> {
     if (client !== undefined && key !== undefined) throw wrongCounted('client', 'is given with "key": give one of them')
     if (client !== undefined) {
-      const counted = readCountedClient(client, internals)
+      const counted = readCountedClient(client, settings)
       if (counted === undefined) throw wrongCounted('client', NO_CLIENT)
-      await internals.resetCounters(await internals.clientCounters(counted))
+      await limiter.reset(await inForce.clientCounters(counted))
       return privacy?.toCounted(counted) ?? counted
     }
     if (key === undefined) throw wrongCounted('client', 'is required: give the client, or a key of the log as "key"')

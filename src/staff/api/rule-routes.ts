@@ -19,8 +19,8 @@ const SWITCH = 'isActive'
 const MAX_HOURS = 720
 const RULE = answer('The rule.', RuleSchema, ETAG)
 
-export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiContext): void {
-  const { database, clock } = internals
+export function addRuleRoutes(app: ApiScope, context: ApiContext): void {
+  const { database, clock, limits, write } = context
   const pages = new RulePages(database, clock)
 
   async function send(reply: FastifyReply, name: string): Promise<RuleEntry> {
@@ -81,7 +81,7 @@ export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiCo
         throw new InvalidInputError([{ in: 'body', field: 'name', detail }])
       }
       const fields = withDefaults(RULES.fields, { ...body, name })
-      const isNew = await write(request, () => editRow(request, internals, ruleNamed(name), fields))
+      const isNew = await write(request, () => editRow(request, context, ruleNamed(name), fields))
       reply.code(isNew ? 201 : 200)
       return send(reply, name)
     },
@@ -101,7 +101,7 @@ export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiCo
       const data = request.body
       if (Object.keys(data).some((field) => field !== SWITCH)) requireMay(request, 'writeRules')
       const rule = { ...ruleNamed(name), missing: missing(name) }
-      await write(request, () => editRow(request, internals, rule, data))
+      await write(request, () => editRow(request, context, rule, data))
       return send(reply, typeof data.name === 'string' ? data.name : name)
     },
   )
@@ -115,7 +115,7 @@ export function addRuleRoutes(app: ApiScope, { internals, limits, write }: ApiCo
     async (request, reply) => {
       const { name } = request.params
       const rule = { ...ruleNamed(name), missing: missing(name) }
-      await write(request, () => editRow(request, internals, rule, undefined))
+      await write(request, () => editRow(request, context, rule, undefined))
       reply.code(204)
     },
   )

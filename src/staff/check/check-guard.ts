@@ -1,13 +1,13 @@
 /** The guard of checks: a token of the role `checker` opens them, or whom the host's `authorize` knows. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { MINUTE_MS, SECOND_MS } from '../../ground/time/clock.js'
-import type { Internals } from '../../plugin/internals.js'
 import { bearerOf, refuseStranger, refuseToken } from '../api/api-guard.js'
 import type { ApiToken, Tokens } from '../api/token-table.js'
 import { looksLikeToken } from '../api/token-text.js'
 import { CHECKER } from '../shell/roles.js'
 import { ActionDeniedError, fromDatabase } from '../shell/staff-errors.js'
 import type { Guard } from '../shell/staff-guard.js'
+import type { StaffLimits } from '../shell/staff-limits.js'
 
 /** A token is read again after a second: a proxy asks with the same one for each of its requests. */
 const FRESH_MS = SECOND_MS
@@ -33,16 +33,16 @@ export interface CheckGuardOptions {
 }
 
 /** Creates the guard of checks, which refuses every request without the role. */
-export function createCheckGuard(internals: Internals, { tokens, authorize }: CheckGuardOptions): Guard {
+export function createCheckGuard(limits: StaffLimits, { tokens, authorize }: CheckGuardOptions): Guard {
   const findToken = tokens && createTokenMemory(tokens)
   let loggedAtMs = Number.NEGATIVE_INFINITY
 
   return async function checkGuard(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const bearer = bearerOf(request)
     if (findToken !== undefined && looksLikeToken(bearer)) {
-      const late = findToken(bearer, internals.clock.now())
+      const late = findToken(bearer, limits.clock.now())
       const token = late instanceof Promise ? await fromDatabase(late) : late
-      if (token === undefined) return refuseToken(internals, request, reply)
+      if (token === undefined) return refuseToken(limits, request, reply)
       if (token.role !== CHECKER) refuseRole(token.role)
       // What rules see is the request of the client, which did not send it.
       request.headers.authorization = undefined
@@ -51,7 +51,7 @@ export function createCheckGuard(internals: Internals, { tokens, authorize }: Ch
     const answer = await asked(request)
     if (answer === CHECKER || (answer && answer.role === CHECKER)) return
     if (answer) refuseRole(String(Object(answer).role ?? answer))
-    return refuseStranger(internals, request, reply)
+    return refuseStranger(limits, request, reply)
   }
 
   async function asked(request: FastifyRequest): Promise<CheckerAnswer> {
@@ -59,8 +59,8 @@ export function createCheckGuard(internals: Internals, { tokens, authorize }: Ch
       return await authorize?.(request)
     } catch (error) {
       // Logged once a minute, so that strangers do not decide how much is logged.
-      if (Math.abs(internals.clock.now() - loggedAtMs) >= MINUTE_MS) {
-        loggedAtMs = internals.clock.now()
+      if (Math.abs(limits.clock.now() - loggedAtMs) >= MINUTE_MS) {
+        loggedAtMs = limits.clock.now()
         request.log.error({ err: error }, 'authorize of checkPlugin failed: the request is refused')
       }
       return null

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { validatePluginOptions } from '../../ground/unknown-option.js'
-import { internalsFor } from '../../plugin/internals.js'
+import { partsFor } from '../../plugin/parts.js'
 import type { AuthorizeCheck } from './check-guard.js'
 
 export interface CheckPluginOptions {
@@ -33,7 +33,7 @@ export const checkPlugin: FastifyPluginAsync<CheckPluginOptions> = fp(registerWi
 async function registerWithChecks(app: FastifyInstance, options: CheckPluginOptions): Promise<void> {
   const { tokens: takesTokens = true, authorize } = options
   validateCheckOptions(options, app.prefix)
-  const internals = internalsFor(app)
+  const parts = partsFor(app)
   if (!takesTokens && authorize === undefined) {
     app.log.warn('checkPlugin accepts no tokens and has no "authorize": it refuses every request')
   }
@@ -42,12 +42,12 @@ async function registerWithChecks(app: FastifyInstance, options: CheckPluginOpti
     import('./register-checks.js'),
     import('../api/token-table.js'),
   ])
-  const tokens = takesTokens ? new Tokens(internals.database) : undefined
+  const tokens = takesTokens ? new Tokens(parts.database) : undefined
   if (tokens !== undefined) {
-    internals.mounts.apis.push(app.prefix)
-    internals.closeWithPlugin('tokens of checks', () => tokens.close())
+    parts.mounts.apis.push(app.prefix)
+    parts.components.open('tokens of checks', tokens)
   }
-  await registerChecks(app, internals, { tokens, authorize })
+  await registerChecks(app, parts, { tokens, authorize })
 }
 
 function validateCheckOptions(options: CheckPluginOptions, prefix: string): void {

@@ -4,7 +4,7 @@ import { Socket } from 'node:net'
 import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Consumable, Consume, ConsumedRequest } from '../../http/consume.js'
 import { forbidStoring } from '../../http/discarded-headers.js'
-import type { Internals } from '../../plugin/internals.js'
+import type { Parts } from '../../plugin/parts.js'
 import {
   answerWithProblem,
   asInputError,
@@ -13,6 +13,7 @@ import {
   NotFoundError,
   toProblem,
 } from '../api/problems.js'
+import type { StaffLimits } from '../shell/staff-limits.js'
 import { hiddenSchema } from '../shell/staff-routes.js'
 import { type CheckGuardOptions, createCheckGuard } from './check-guard.js'
 import { checkDocument } from './open-api.js'
@@ -31,17 +32,17 @@ const ANSWERED = new WeakSet<FastifyInstance['server']>()
 /** @param app a scope of the checks alone */
 export async function registerChecks(
   app: FastifyInstance,
-  internals: Internals,
+  parts: StaffLimits & Pick<Parts, 'hook' | 'staffLog'>,
   guard: CheckGuardOptions,
 ): Promise<void> {
-  const consumer = await internals.consumer()
+  const consumer = await parts.hook.consumer()
   // A client may have sent a header of such a name: it must not make the whole batch a 400. They stay what they are, fields.
   const parse = app.getDefaultJsonParser('ignore', 'ignore')
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'string' }, parse)
-  app.setErrorHandler<FastifyError>((error, request, reply) => answerWithProblem(internals.log, error, request, reply))
+  app.setErrorHandler<FastifyError>((error, request, reply) => answerWithProblem(parts.staffLog, error, request, reply))
   app.addHook('onRequest', setHeaders)
-  app.addHook('onRequest', createCheckGuard(internals, guard))
+  app.addHook('onRequest', createCheckGuard(parts, guard))
 
   app.post('/', ROUTE, async ({ body }, reply) => {
     reply.type('application/json; charset=utf-8')

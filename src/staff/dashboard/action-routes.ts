@@ -3,7 +3,7 @@ import createError from '@fastify/error'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { clientAddress, isNetwork } from '../../clients/client-networks.js'
 import { DURATIONS } from '../../limiter/rate-words.js'
-import type { InForce, Internals } from '../../plugin/internals.js'
+import type { InForce } from '../../plugin/parts/limits-in-force.js'
 import { DEFAULT_LISTING } from '../../reports/dashboard-clients.js'
 import { DASHBOARD_NOTICE, leadOn } from '../shell/notice-cookie.js'
 import type { StaffForm } from '../shell/staff-actions.js'
@@ -16,6 +16,7 @@ import { isLess } from './generous-rate.js'
 import { clientHref, dashboardHref } from './links.js'
 import { endOverride, parseEnd, parseSeen, type SeenOverrides, whyInvalid, writeOverride } from './override-actions.js'
 import { endWords, firstWords, inForceWords } from './override-words.js'
+import type { PageRoutes } from './page-routes.js'
 import { readClientView } from './requested-view.js'
 
 /** The content that every form has. */
@@ -63,8 +64,10 @@ function isWide(client: string): boolean {
 }
 
 /** @param app a scope behind the guard of the dashboard, of these routes only */
-export function registerActionRoutes(app: FastifyInstance, internals: Internals): void {
-  const { database, clock, privacy, overrideFor } = internals
+export function registerActionRoutes(app: FastifyInstance, routes: PageRoutes<'inForce'>): void {
+  const { database, clock, settings, inForce } = routes
+  const { privacy } = settings
+  const { overrideFor } = inForce
 
   async function block({ field, ...form }: ActionForm): Promise<Result> {
     if (isWide(form.client)) return { succeeded: false, text: TOO_WIDE }
@@ -142,7 +145,7 @@ export function registerActionRoutes(app: FastifyInstance, internals: Internals)
     }
   }
 
-  guardActions(app, internals, 'writeOverrides')
+  guardActions(app, routes, 'writeOverrides')
   const actions: readonly (readonly [path: string, name: StaffRouteName, action: Action])[] = [
     ['/block', 'client-block', block],
     ['/raise', 'client-raise', raise],

@@ -1,7 +1,7 @@
 /** The menu of actions for a client: the same in a list, in an incident and on its page. */
 
 import { isNetwork } from '../../clients/client-networks.js'
-import type { Internals, NamedLimit } from '../../plugin/internals.js'
+import type { NamedLimit } from '../../plugin/parts/limits-in-force.js'
 import { type OverrideInForce, readOverridesOf } from '../../reports/client-overrides.js'
 import { isFiltering } from '../../reports/filter.js'
 import { fromDatabase } from '../shell/staff-errors.js'
@@ -10,6 +10,7 @@ import { visible } from './format.js'
 import { backTo, clientHref, type KeptView, keptFields, raiseFormHref, type View, viewEntries } from './links.js'
 import { EVERY_PATH, FOR_EVER, spellSeen } from './override-actions.js'
 import { inForceWords } from './override-words.js'
+import type { PageRoutes } from './page-routes.js'
 
 /** The block of the button beside the menu: long enough to find out more, and over by itself. */
 const QUICK_BLOCK = { value: '2h', name: '2 h' }
@@ -113,7 +114,7 @@ export type QuickActionsFor = (
  * @param token of the forms; undefined for staff who may not write
  */
 export async function createQuickActions(
-  { overrideFor, limitNamed, database, clock, privacy }: Internals,
+  { inForce: { overrideFor, limitNamed }, database, clock, settings: { privacy } }: PageRoutes<'inForce'>,
   clients: readonly string[],
   view: View,
   token: string | undefined,

@@ -1,6 +1,6 @@
 import { isNetwork } from '../../clients/client-networks.js'
 import type { Geo } from '../../clients/geo.js'
-import type { NamedLimit } from '../../plugin/internals.js'
+import type { NamedLimit } from '../../plugin/parts/limits-in-force.js'
 import { type ClientCounts, NO_REQUESTS } from '../../reports/client-counts.js'
 import type { ClientDetail, ClientPolicy } from '../../reports/client-detail.js'
 import { hasEnded, type ReportWindow, windowFor } from '../../reports/report-window.js'

@@ -36,8 +36,10 @@ const MAX_USAGE = 10
 
 const MissingClientError = createError('FST_RATE_LIMIT_MISSING_CLIENT', 'missing ?client= parameter', 400)
 
-export function registerClientRoutes({ app, internals, pages, read }: PageRoutes): void {
-  const { database, clock, switches, privacy, limitNamed, overrideFor } = internals
+export function registerClientRoutes(routes: PageRoutes<'events' | 'hook' | 'inForce'>): void {
+  const { app, pages, read, database, clock, settings, hook, inForce } = routes
+  const { privacy } = settings
+  const { limitNamed, overrideFor } = inForce
 
   const usage = new UsageReports(database, clock, privacy)
   const shared = new SharedReports<ClientReport>(clock)
@@ -58,15 +60,15 @@ export function registerClientRoutes({ app, internals, pages, read }: PageRoutes
       members,
       effects: await readEffects(detail),
       usage: await fromDatabase(usage.latestOf(detail.client, MAX_USAGE)),
-      rulePages: await findRulePages(internals, [...new Set(met)]),
+      rulePages: await findRulePages(database, [...new Set(met)]),
       nowMs: clock.now(),
     }
   }
 
   async function readStandings(detail: ClientDetail): Promise<Standings> {
-    const standings = await presentStandings(detail, internals.explainLogged, overrideFor)
+    const standings = await presentStandings(detail, hook.explain, overrideFor)
     const charging = await fromDatabase(usage.policiesOf(detail.client))
-    return withChargedRules(standings, detail.client, charging, internals.askRule)
+    return withChargedRules(standings, detail.client, charging, inForce.askRule)
   }
 
   async function showClient(request: FastifyRequest, reply: FastifyReply) {
@@ -93,8 +95,8 @@ export function registerClientRoutes({ app, internals, pages, read }: PageRoutes
       offer: offerFor(result.detail, limitNamed),
       acting: actor === undefined ? undefined : { actor, token: issueFormToken(request, reply, actor) },
       notice,
-      appliesOverrides: switches.enabled && switches.useDynamicRules,
-      log: readLogState(internals),
+      appliesOverrides: settings.enabled && settings.useDynamicRules,
+      log: readLogState(routes),
       geo: database.sources?.geo,
     })
     return pages.send(reply, 'client', { ...context, ...withoutStyle(request) })

@@ -1,6 +1,7 @@
 import { SECOND_MS } from '../../ground/time/clock.js'
 import type { ExplainedLimit } from '../../http/explain/explained-limit.js'
-import type { InForce, Internals } from '../../plugin/internals.js'
+import type { Hook } from '../../plugin/hook/hook.js'
+import type { InForce, LimitsInForce } from '../../plugin/parts/limits-in-force.js'
 import type { ClientEffect } from '../../reports/change-effects.js'
 /** The overrides in force for a client, and those before. */
 import type { ClientCounts } from '../../reports/client-counts.js'
@@ -141,7 +142,7 @@ export async function withChargedRules(
   { ofPolicies, ...standings }: Standings,
   client: string,
   policies: Awaited<ReturnType<UsageReports['policiesOf']>>,
-  askRule: Internals['askRule'],
+  askRule: LimitsInForce['askRule'],
 ): Promise<Standings> {
   const unasked = policies.filter(({ policy }) => !ofPolicies.has(policy)).slice(0, MAX_ASKED)
   const asked = await Promise.all(
@@ -158,7 +159,7 @@ export async function withChargedRules(
  */
 export async function presentStandings(
   { client, by_policy, recent_events, overrides }: ClientDetail,
-  explainLogged: Internals['explainLogged'],
+  explainLogged: Hook['explain'],
   overrideFor: (client: string, path: string) => InForce | undefined,
 ): Promise<Standings> {
   const trial = trialFor(client)

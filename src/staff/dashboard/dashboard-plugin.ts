@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { InvalidSettingError } from '../../ground/errors.js'
-import { internalsFor } from '../../plugin/internals.js'
+import { partsFor } from '../../plugin/parts.js'
 import { validateStaffOptions } from '../shell/staff-guard.js'
 import type { DashboardOptions } from './register-dashboard.js'
 
@@ -24,13 +24,13 @@ export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = fp(register
 async function registerPages(app: FastifyInstance, options: DashboardOptions): Promise<void> {
   validateDashboardOptions(options)
   const { staff, isStaff } = options
-  const internals = internalsFor(app)
+  const parts = partsFor(app)
   if (staff === undefined && isStaff === undefined) {
     app.log.warn('dashboardPlugin has neither "staff" nor "isStaff": it refuses every request')
   }
   // The template engine and the contents of pages are loaded only by apps with pages.
   const { registerDashboard } = await import('./register-dashboard.js')
-  await registerDashboard(app, internals, options)
+  await registerDashboard(app, parts, options)
 }
 
 function validateDashboardOptions(options: DashboardOptions): void {

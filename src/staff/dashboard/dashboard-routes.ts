@@ -2,7 +2,7 @@ import { createHash } from 'node:crypto'
 import createError from '@fastify/error'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { DAY_MS, SECOND_MS } from '../../ground/time/clock.js'
-import type { Internals } from '../../plugin/internals.js'
+import type { Parts } from '../../plugin/parts.js'
 import { CSV_LIMIT, clientsCsvRows, offendersCsvRows } from '../../reports/csv.js'
 import { networkAround } from '../../reports/dashboard-clients.js'
 import { type DashboardReport, dashboardReport } from '../../reports/dashboard-report.js'
@@ -86,12 +86,13 @@ interface DatedReport {
  *
  * @param mount the dashboard's path, as browsers request it
  */
-export function registerReportRoutes(app: FastifyInstance, internals: Internals, pages: Pages, mount: string): void {
-  const { database, clock, switches, privacy } = internals
-  const reports = createReportRunner(database, clock, coverageFor(switches.logEvents), privacy)
+export function registerReportRoutes(app: FastifyInstance, parts: Parts, pages: Pages, mount: string): void {
+  const { database, clock, settings, hook, inForce } = parts
+  const { privacy } = settings
+  const reports = createReportRunner(database, clock, coverageFor(settings.logEvents), privacy)
   closedHourCacheFor(database).expect('refused', DEFAULT_DAYS * DAY_MS, clock.now())
   const read = <Result>(report: Report<Result>) => fromDatabase(reports(report))
-  const routes = { app, internals, pages, mount, read }
+  const routes = { ...parts, app, pages, mount, read }
 
   // The network of a pseudonym is not known.
   const hasNetworks = privacy?.addresses !== 'pseudonym'
@@ -107,13 +108,13 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
           listing: view.listing,
           onlyRefused: view.onlyRefused,
           hasOffenders: pages.showOffenders,
-          templateFor: await internals.findTemplates(),
+          templateFor: await hook.findTemplates(),
         }),
       ),
       read(incidentStories(range === undefined ? MAX_INCIDENTS : MAX_OF_RANGE, range)),
     ])
     const policies = incidents.flatMap((incident) => incident.policies)
-    const rulePages = await findRulePages(internals, [...new Set(policies)])
+    const rulePages = await findRulePages(database, [...new Set(policies)])
     return { report, incidents, rulePages, readAtMs: clock.now(), html: new Map() }
   }
 
@@ -129,9 +130,9 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     const follows = notice === undefined && isFollowing(request)
     const { result, freshForMs } = await shared.read(name, follows, () => readDated(view))
     // An override has no effect without rules.
-    const actor = switches.useDynamicRules ? actorWith(request, 'writeOverrides') : undefined
+    const actor = settings.useDynamicRules ? actorWith(request, 'writeOverrides') : undefined
     const token = actor === undefined ? undefined : issueFormToken(request, reply, actor)
-    const quickActions = await createQuickActions(internals, clientsOf(result), view, token)
+    const quickActions = await createQuickActions(routes, clientsOf(result), view, token)
     const shown = {
       view,
       mayMakeRules: actorWith(request, 'writeRules') !== undefined,
@@ -147,10 +148,10 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
       rulePages: result.rulePages,
       readAtMs,
       quickActions,
-      limitNamed: internals.limitNamed,
+      limitNamed: inForce.limitNamed,
     })
     const context = () => ({
-      ...dashboardContext(report, { ...shown, incidents, notice }, readLogState(internals), readAtMs),
+      ...dashboardContext(report, { ...shown, incidents, notice }, readLogState(parts), readAtMs),
       ...withoutStyle(request),
     })
     return follows
@@ -194,12 +195,12 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
     const detail = await read(keyDetail({ key: requireKey(request), ...requested.window }))
     const { back } = readClientView((name) => lastParameter(request, name), clock.now())
     const [counted = []] = await read(countedClients([detail.key], requested.window))
-    const client = commonClient(counted, internals.countsByUser)
+    const client = commonClient(counted, inForce.countsByUser)
     const links = {
       events: eventsHref(requested.window, { client: detail.key }),
       blockable: actorWith(request, 'writeOverrides') === undefined ? undefined : client,
     }
-    const context = offenderContext(detail, requested, client, back, readLogState(internals), clock.now(), links)
+    const context = offenderContext(detail, requested, client, back, readLogState(parts), clock.now(), links)
     return pages.send(reply, 'offender', context)
   }
 
@@ -210,7 +211,7 @@ export function registerReportRoutes(app: FastifyInstance, internals: Internals,
   registerClientRoutes(routes)
   registerRaiseForm(routes)
   registerSearchRoutes(routes)
-  app.register(async (scope) => registerActionRoutes(scope, internals))
+  app.register(async (scope) => registerActionRoutes(scope, routes))
   app.register(async (scope) => registerIncidentActions(scope, routes))
   registerIncidentLink(routes)
   registerEventsRoutes(routes)

@@ -29,8 +29,8 @@ const EXPORTED_AT_ONCE = 500
 const MAX_SEARCHES = 200
 const InvalidEventsError = createError('FST_RATE_LIMIT_INVALID_EVENTS', '%s', 400)
 
-export function registerEventsRoutes({ app, internals, pages, read }: PageRoutes): void {
-  const { clock } = internals
+export function registerEventsRoutes(routes: PageRoutes<'events'>): void {
+  const { app, pages, read, clock, database } = routes
 
   async function showEvents(request: FastifyRequest, reply: FastifyReply) {
     const field = (name: string) => lastParameter(request, name)
@@ -52,8 +52,8 @@ export function registerEventsRoutes({ app, internals, pages, read }: PageRoutes
       found,
       from,
       kept: readClientView(field, clock.now()),
-      log: readLogState(internals),
-      geo: internals.database.sources?.geo,
+      log: readLogState(routes),
+      geo: database.sources?.geo,
       rules: [],
       nowMs: clock.now(),
     })

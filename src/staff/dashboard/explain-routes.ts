@@ -18,9 +18,10 @@ import { describeUser, parseHeaders, parseUserFields } from './trials.js'
 const EVENT_ID = /^\d{1,15}$/
 
 /** Registers the page that says which limits a request meets, and why. It charges nothing, so that a GET form asks. */
-export function registerExplainRoutes({ app, internals, pages, read }: PageRoutes): void {
+export function registerExplainRoutes(routes: PageRoutes<'hook'>): void {
+  const { app, pages, read, clock, database, settings, hook } = routes
   const { smartRateLimit } = app
-  const { clock, database, privacy, explainLogged } = internals
+  const { privacy } = settings
 
   async function showExplanation(request: FastifyRequest, reply: FastifyReply) {
     const field = (name: string) => lastParameter(request, name)
@@ -35,7 +36,7 @@ export function registerExplainRoutes({ app, internals, pages, read }: PageRoute
     if (explained !== undefined && 'problem' in explained && !isCut) reply.code(400)
     const limits = explained !== undefined && 'explanation' in explained ? explained.explanation.limits : []
     const rulePages = await findRulePages(
-      internals,
+      database,
       limits.flatMap(({ policy, applies }) => (applies ? [policy] : [])),
     )
     const geo = database.sources?.geo
@@ -74,7 +75,7 @@ export function registerExplainRoutes({ app, internals, pages, read }: PageRoute
       const policies = logged.policies.map(({ policy }) => policy)
       // The first address of a network that stands for its clients is none of theirs.
       const known = privacy?.isShortened(client) ? request : { ...request, ...address }
-      return { explanation: await explainLogged(known, { client, policies }) }
+      return { explanation: await hook.explain(known, { client, policies }) }
     } catch (error) {
       if (!(error instanceof InvalidSettingError)) throw error
       return { problem: visible(errorMessage(error)) }

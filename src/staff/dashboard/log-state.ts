@@ -1,13 +1,14 @@
 import type { GeoFileState } from '../../clients/geo.js'
 import { isoDay } from '../../ground/time/iso-time.js'
 import type { EventLogStats } from '../../log/event-log-state.js'
-import type { Internals, Switches } from '../../plugin/internals.js'
+import type { Parts } from '../../plugin/parts.js'
+import type { Settings } from '../../plugin/settings/resolve.js'
 import { logSince } from '../../reports/log-since.js'
 import { formatCount, toMoment, visible } from './format.js'
 
 /** The state of the process that shows a page. */
 export interface LogState {
-  readonly switches: Switches
+  readonly switches: Pick<Settings, 'enabled' | 'logEvents' | 'useDynamicRules'>
   readonly stats: EventLogStats
   /** The moment since which reports have the log, in milliseconds since the epoch; undefined where they have all of it. */
   readonly sinceMs: number | undefined
@@ -15,8 +16,17 @@ export interface LogState {
   readonly files: readonly GeoFileState[]
 }
 
-export function readLogState({ switches, eventStats, database }: Internals): LogState {
-  return { switches, stats: eventStats(), sinceMs: logSince(database), files: database.sources?.geo?.files() ?? [] }
+export function readLogState({
+  settings,
+  events,
+  database,
+}: Pick<Parts, 'settings' | 'events' | 'database'>): LogState {
+  return {
+    switches: settings,
+    stats: events.stats(),
+    sinceMs: logSince(database),
+    files: database.sources?.geo?.files() ?? [],
+  }
 }
 
 /** Returns whether the log holds refusals only: rates, and clients near a limit, are then unknown. */

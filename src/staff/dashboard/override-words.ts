@@ -1,4 +1,4 @@
-import type { InForce } from '../../plugin/internals.js'
+import type { InForce } from '../../plugin/parts/limits-in-force.js'
 import type { ClientOverride } from '../../reports/client-overrides.js'
 import { formatTime, visible } from './format.js'
 

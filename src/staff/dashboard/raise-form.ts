@@ -2,7 +2,7 @@
 import createError from '@fastify/error'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { groupBy } from '../../ground/group-by.js'
-import type { InForce } from '../../plugin/internals.js'
+import type { InForce } from '../../plugin/parts/limits-in-force.js'
 import { readOverridesOf } from '../../reports/client-overrides.js'
 import { readClientRequests } from '../../reports/client-requests.js'
 import type { ClientEvent } from '../../reports/recent-events.js'
@@ -35,8 +35,9 @@ interface HitLimit {
   readonly pathPattern: string
 }
 
-export function registerRaiseForm({ app, internals, read }: PageRoutes): void {
-  const { database, clock, privacy, limitNamed, overrideFor, routedPath } = internals
+export function registerRaiseForm({ app, read, database, clock, settings, inForce }: PageRoutes<'inForce'>): void {
+  const { privacy } = settings
+  const { limitNamed, overrideFor, routedPath } = inForce
 
   /** Leads to the form: computed when it is asked for, since it reads single events. */
   async function openRaiseForm(request: FastifyRequest, reply: FastifyReply) {

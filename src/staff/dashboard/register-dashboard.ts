@@ -1,7 +1,8 @@
 /** Registers the pages of the dashboard: their guard, navigation and headers, and the sign-in. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { forbidStoring } from '../../http/discarded-headers.js'
-import { type Internals, nearestMount } from '../../plugin/internals.js'
+import type { Parts } from '../../plugin/parts.js'
+import { nearestMount } from '../../plugin/staff-mounts.js'
 import { createErrorHandler } from '../shell/error-page.js'
 import { type Navigation, NO_NAVIGATION, navigationLinks } from '../shell/navigation.js'
 import { type Pages, readPages } from '../shell/pages.js'
@@ -18,34 +19,30 @@ export interface DashboardOptions extends StaffOptions {
   readonly templates?: string | undefined
 }
 
-export async function registerDashboard(
-  app: FastifyInstance,
-  internals: Internals,
-  options: DashboardOptions,
-): Promise<void> {
+export async function registerDashboard(app: FastifyInstance, parts: Parts, options: DashboardOptions): Promise<void> {
   const { staff, templates } = options
   const prefix = '/dashboard'
   const mount = `${app.prefix}${prefix}/`
-  const navigation = navigationAt(internals, mount, staff !== undefined)
+  const navigation = navigationAt(parts, mount, staff !== undefined)
   const pages = await readPages({ folder: templates, navigation })
-  app.setErrorHandler(createErrorHandler(internals, pages, staff === undefined ? undefined : mount))
+  app.setErrorHandler(createErrorHandler(parts, pages, staff === undefined ? undefined : mount))
   app.addHook('onRequest', securityHeaders(pages))
 
   // Two scopes, since the sign-in page must not require a sign-in.
-  internals.mounts.dashboards.push(mount)
+  parts.mounts.dashboards.push(mount)
   if (staff !== undefined) {
-    app.register(async (scope) => registerSignInRoutes(scope, internals, staff, pages, 2), { prefix })
+    app.register(async (scope) => registerSignInRoutes(scope, parts, staff, pages, 2), { prefix })
   }
   app.register(
     async (scope) => {
-      addGuard(scope, createStaffGuard(internals, staffCheck(options, internals.clock)))
-      registerReportRoutes(scope, internals, pages, mount)
+      addGuard(scope, createStaffGuard(parts, staffCheck(options, parts.clock)))
+      registerReportRoutes(scope, parts, pages, mount)
     },
     { prefix },
   )
 }
 
-function navigationAt({ mounts, clock }: Internals, mount: string, canSignOut: boolean) {
+function navigationAt({ mounts, clock }: Pick<Parts, 'mounts' | 'clock'>, mount: string, canSignOut: boolean) {
   return function navigation(request: FastifyRequest, role: StaffRole): Navigation {
     // The relative links would be wrong at other addresses.
     if (!isPageRoute(request)) return NO_NAVIGATION

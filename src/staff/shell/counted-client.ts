@@ -1,7 +1,7 @@
 import { countedBits } from '../../clients/address-privacy.js'
 import { parseClient } from '../../clients/client.js'
 import { clientText, parseTypedClient } from '../../clients/override-client.js'
-import type { Internals } from '../../plugin/internals.js'
+import type { Settings } from '../../plugin/settings/resolve.js'
 
 /** How to write a client whose counters are reset. */
 export const COUNTED_CLIENTS =
@@ -13,7 +13,7 @@ export const COUNTED_CLIENTS =
  */
 export function readCountedClient(
   text: string,
-  { privacy, ipv6Subnet }: Pick<Internals, 'privacy' | 'ipv6Subnet'>,
+  { privacy, ipv6Subnet }: Pick<Settings, 'privacy' | 'ipv6Subnet'>,
 ): string | undefined {
   // A form sends another end of a line than it was given.
   if (/[\r\n]/.test(text)) return undefined

@@ -1,6 +1,6 @@
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { MissingTableError } from '../../ground/errors.js'
-import type { Internals } from '../../plugin/internals.js'
+import type { Parts } from '../../plugin/parts.js'
 import { signInContext } from '../sign-in/sign-in-routes.js'
 import type { Pages } from './pages.js'
 import { addressBelow } from './request-query.js'
@@ -32,7 +32,11 @@ const MESSAGES_BY_CODE: Readonly<Record<string, string>> = {
  *
  * @param mount the path of the pages with a slash at its end; undefined without the built-in sign-in
  */
-export function createErrorHandler({ log }: Pick<Internals, 'log'>, pages: Pages, mount: string | undefined) {
+export function createErrorHandler(
+  { staffLog: log }: Pick<Parts, 'staffLog'>,
+  pages: Pages,
+  mount: string | undefined,
+) {
   return async function answerWithError(error: FastifyError, request: FastifyRequest, reply: FastifyReply) {
     const { statusCode = 500 } = error
     if (statusCode >= 500) logFailure(error, request, log, 'A staff page of the rate limiter failed')

@@ -1,7 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { Internals } from '../../plugin/internals.js'
 import { CrossSiteError } from './staff-errors.js'
-import { countRefusal } from './staff-limits.js'
+import { countRefusal, type StaffLimits } from './staff-limits.js'
 
 /**
  * The header that the script of a page sends with its requests. No image, link, frame or form can send it, and a script
@@ -10,27 +9,24 @@ import { countRefusal } from './staff-limits.js'
 const SCRIPT_HEADER = 'x-rate-limit-panel'
 
 /** Creates the hook that refuses forms sent by another site. */
-export function createCrossSiteGuard(internals: Internals) {
-  return createForgeryGuard(
-    internals,
-    (request) => request.headers['sec-fetch-site'] === 'none' || isSameOrigin(request),
-  )
+export function createCrossSiteGuard(limits: StaffLimits) {
+  return createForgeryGuard(limits, (request) => request.headers['sec-fetch-site'] === 'none' || isSameOrigin(request))
 }
 
 /**
  * Creates the hook that refuses an action unless the request says that it comes from this origin: those that say
  * nothing are refused too.
  */
-export function createActionGuard(internals: Internals) {
-  return createForgeryGuard(internals, (request) => {
+export function createActionGuard(limits: StaffLimits) {
+  return createForgeryGuard(limits, (request) => {
     const { origin, 'sec-fetch-site': site } = request.headers
     return (site ?? origin) !== undefined && isSameOrigin(request)
   })
 }
 
 /** Creates the hook that refuses every request not sent by a script of this origin. */
-export function createScriptGuard(internals: Internals) {
-  return createForgeryGuard(internals, (request) => SCRIPT_HEADER in request.headers && isSameOrigin(request))
+export function createScriptGuard(limits: StaffLimits) {
+  return createForgeryGuard(limits, (request) => SCRIPT_HEADER in request.headers && isSameOrigin(request))
 }
 
 /**
@@ -46,10 +42,10 @@ function isSameOrigin({ headers, protocol, host }: FastifyRequest): boolean {
   return requestedOrigin !== undefined && requestedOrigin === originFrom(origin)
 }
 
-function createForgeryGuard(internals: Internals, isFromHere: (request: FastifyRequest) => boolean) {
+function createForgeryGuard(limits: StaffLimits, isFromHere: (request: FastifyRequest) => boolean) {
   return async function refuseForged(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     if (isFromHere(request)) return
-    await countRefusal(internals, request, reply)
+    await countRefusal(limits, request, reply)
     const { protocol, host, headers } = request
     const { origin, 'sec-fetch-site': site } = headers
     request.log.warn(

@@ -1,7 +1,6 @@
 import { createHmac, randomBytes, timingSafeEqual } from 'node:crypto'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Database } from '../../database/database.js'
-import type { Internals } from '../../plugin/internals.js'
 import { asActor, fromSource, inOneAction } from '../../rules/history/actor.js'
 import { findChangeOf } from '../../rules/history/history.js'
 import { SESSION_MS } from '../sign-in/sessions.js'
@@ -11,7 +10,7 @@ import type { Right } from './roles.js'
 import { createActionGuard } from './same-site.js'
 import { createStaffCookie, OWN_FOLDER } from './staff-cookie.js'
 import { FormTokenError, fromDatabase } from './staff-errors.js'
-import { countRefusal } from './staff-limits.js'
+import { countRefusal, type StaffLimits } from './staff-limits.js'
 import { requireActor } from './staff-member.js'
 
 /** The field of a form that carries its token; see `client-quick.hbs`. */
@@ -26,8 +25,8 @@ const BODY_LIMIT = 65_536
  *
  * @param bodyLimit the most bytes of a form
  */
-export function guardActions(app: FastifyInstance, internals: Internals, right: Right, bodyLimit = BODY_LIMIT): void {
-  const refuseForged = createActionGuard(internals)
+export function guardActions(app: FastifyInstance, limits: StaffLimits, right: Right, bodyLimit = BODY_LIMIT): void {
+  const refuseForged = createActionGuard(limits)
   parseStaffForms(app, bodyLimit)
   app.addHook('onRequest', async (request, reply) => {
     if (request.method !== 'POST') return
@@ -38,7 +37,7 @@ export function guardActions(app: FastifyInstance, internals: Internals, right: 
     if (request.method !== 'POST') return
     const token = request.body?.get(TOKEN_FIELD) ?? ''
     if (isFormToken(request, token, requireActor(request, right))) return
-    await countRefusal(internals, request, reply)
+    await countRefusal(limits, request, reply)
     throw new FormTokenError()
   })
 }

@@ -3,10 +3,9 @@ import { InvalidSettingError } from '../../ground/errors.js'
 import { shown } from '../../ground/setting.js'
 import { type Clock, MINUTE_MS } from '../../ground/time/clock.js'
 import { validatePluginOptions } from '../../ground/unknown-option.js'
-import type { Internals } from '../../plugin/internals.js'
 import type { StaffAccounts } from '../sign-in/staff-accounts.js'
 import { fromDatabase } from './staff-errors.js'
-import { countRefusal } from './staff-limits.js'
+import { countRefusal, type StaffLimits } from './staff-limits.js'
 import {
   noteMember,
   noteStranger,
@@ -49,11 +48,11 @@ export function addGuard(scope: FastifyInstance, guard: Guard): void {
 }
 
 /** Creates the guard of the staff routes, which refuses every request that does not come from staff. */
-export function createStaffGuard(internals: Internals, findMember: FindMember): Guard {
+export function createStaffGuard(limits: StaffLimits, findMember: FindMember): Guard {
   return async function staffGuard(request: FastifyRequest, reply: FastifyReply): Promise<void> {
     const member = await findMember(request)
     if (member === undefined) {
-      await countRefusal(internals, request, reply)
+      await countRefusal(limits, request, reply)
       throw staffOnly(request)
     }
     noteMember(request, member)

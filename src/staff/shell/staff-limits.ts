@@ -1,10 +1,10 @@
 import { createHash } from 'node:crypto'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { createClient, EVERYBODY } from '../../clients/client.js'
+import { type Client, createClient, EVERYBODY } from '../../clients/client.js'
 import { staffCounter } from '../../clients/counter.js'
 import { MINUTE_MS } from '../../ground/time/clock.js'
 import { type Policy, retryAfterSeconds } from '../../limiter/algorithm.js'
-import type { Internals } from '../../plugin/internals.js'
+import type { Parts } from '../../plugin/parts.js'
 import { TooManyAttemptsError } from './staff-errors.js'
 
 // The staff pages have no rules, so that none can lock the staff out. Their limits for strangers are fixed.
@@ -20,14 +20,17 @@ const ALERT_TESTS: Policy = { algorithm: 'fixed_window', limit: 5, periodMs: 5 *
 /** Verifying a password takes a core 0.2 s, and 32 MiB: the last in the queue waits for two seconds. */
 const MOST_QUEUED = 8
 
+/** The parts that count requests of strangers: in the store, and in memory while that fails. */
+export type StaffLimits = Pick<Parts, 'staffLimiter' | 'clock' | 'addresses'>
+
 /**
  * Counts a refusal.
  *
  * @throws TooManyAttemptsError when the client was refused too often already
  */
-export function countRefusal(internals: Internals, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const key = staffCounter('refusal', internals.countedAddress(request))
-  return spend(internals, reply, key, REFUSALS, 'Too many refused requests')
+export function countRefusal(limits: StaffLimits, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const key = staffCounter('refusal', addressOf(limits, request))
+  return spend(limits, reply, key, REFUSALS, 'Too many refused requests')
 }
 
 /**
@@ -37,16 +40,16 @@ export function countRefusal(internals: Internals, request: FastifyRequest, repl
  * @throws TooManyAttemptsError when there were too many attempts already
  */
 export async function countSignIn(
-  internals: Internals,
+  limits: StaffLimits,
   request: FastifyRequest,
   reply: FastifyReply,
   account: string,
   knownBrowser: string | undefined,
 ): Promise<void> {
-  const count = (key: string, policy: Policy) => spend(internals, reply, key, policy, 'Too many attempts to sign in')
+  const count = (key: string, policy: Policy) => spend(limits, reply, key, policy, 'Too many attempts to sign in')
   if (knownBrowser !== undefined)
     return count(staffCounter('sign-in-browser', createClient({ name: 'key', value: knownBrowser })), SIGN_INS)
-  await count(staffCounter('sign-in', internals.countedAddress(request)), SIGN_INS)
+  await count(staffCounter('sign-in', addressOf(limits, request)), SIGN_INS)
   // Unknown names are counted too, so that the answer does not reveal which names exist.
   const name = createHash('sha256').update(account).digest('base64url')
   await count(staffCounter('sign-in-account', createClient({ name: 'key', value: name })), SIGN_INS_OF_ACCOUNT)
@@ -58,9 +61,9 @@ export async function countSignIn(
  *
  * @throws TooManyAttemptsError when there were too many already
  */
-export function countFailedToken(internals: Internals, request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  const key = staffCounter('token', internals.countedAddress(request))
-  return spend(internals, reply, key, SIGN_INS, 'Too many requests with a wrong token')
+export function countFailedToken(limits: StaffLimits, request: FastifyRequest, reply: FastifyReply): Promise<void> {
+  const key = staffCounter('token', addressOf(limits, request))
+  return spend(limits, reply, key, SIGN_INS, 'Too many requests with a wrong token')
 }
 
 /**
@@ -68,8 +71,8 @@ export function countFailedToken(internals: Internals, request: FastifyRequest, 
  *
  * @throws TooManyAttemptsError when there were too many already
  */
-export function countAlertTest(internals: Internals, reply: FastifyReply): Promise<void> {
-  return spend(internals, reply, staffCounter('alert-test', EVERYBODY), ALERT_TESTS, 'Too many test messages')
+export function countAlertTest(limits: StaffLimits, reply: FastifyReply): Promise<void> {
+  return spend(limits, reply, staffCounter('alert-test', EVERYBODY), ALERT_TESTS, 'Too many test messages')
 }
 
 /** A process verifies one password at a time per queue, with one queue for known browsers and one for others. */
@@ -102,8 +105,13 @@ function createQueue(maxLength: number) {
   }
 }
 
+/** Returns the client as limits count addresses: IPv6 by its network. */
+function addressOf({ addresses }: StaffLimits, request: FastifyRequest): Client {
+  return addresses.client(request).client.counted
+}
+
 async function spend(
-  { staffLimiter, clock }: Internals,
+  { staffLimiter, clock }: StaffLimits,
   reply: FastifyReply,
   key: string,
   policy: Policy,

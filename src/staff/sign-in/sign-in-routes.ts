@@ -1,11 +1,10 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Internals } from '../../plugin/internals.js'
 import type { Pages } from '../shell/pages.js'
 import { requestedPath, returnAddress } from '../shell/request-query.js'
 import { createCrossSiteGuard } from '../shell/same-site.js'
 import { parseStaffForms, type StaffForm } from '../shell/staff-actions.js'
 import { fromDatabase } from '../shell/staff-errors.js'
-import { countSignIn, verifyInTurn } from '../shell/staff-limits.js'
+import { countSignIn, type StaffLimits, verifyInTurn } from '../shell/staff-limits.js'
 import { staffRoute, staffRouteName } from '../shell/staff-routes.js'
 import type { StaffAccounts } from './staff-accounts.js'
 
@@ -15,13 +14,13 @@ const BODY_LIMIT = 16_384
 /** @param depth how many segments of the path of these routes follow the mount's: `/dashboard/sign-in` has two */
 export function registerSignInRoutes(
   app: FastifyInstance,
-  internals: Internals,
+  limits: StaffLimits,
   staff: StaffAccounts,
   pages: Pages,
   depth: number,
 ): void {
   parseStaffForms(app, BODY_LIMIT)
-  const refuseCrossSite = createCrossSiteGuard(internals)
+  const refuseCrossSite = createCrossSiteGuard(limits)
 
   async function showSignIn(request: FastifyRequest, reply: FastifyReply) {
     if (await fromDatabase(staff.isStaff(request))) return reply.redirect('./')
@@ -33,7 +32,7 @@ export function registerSignInRoutes(
     const password = request.body?.get('password') ?? ''
     const to = request.body?.get('to') ?? ''
     const browser = staff.knownBrowser(request, account)
-    await countSignIn(internals, request, reply, account, browser)
+    await countSignIn(limits, request, reply, account, browser)
     const isRight = await verifyInTurn(reply, browser !== undefined, () => staff.verify({ account, password }))
     if (!isRight) {
       request.log.warn({ account }, 'Sign-in to the rate-limit pages failed')

@@ -1,6 +1,6 @@
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { nearestMount } from '../../../src/plugin/internals.js'
+import { nearestMount } from '../../../src/plugin/staff-mounts.js'
 import { commonClient, toOverrideClient } from '../../../src/staff/dashboard/panel-links.js'
 
 /** Rules, and the limit without one, that tell clients apart by user. */

@@ -61,8 +61,15 @@ export function newEntry(policy: Policy, windows: WindowsCounter = NO_WINDOWS): 
   const { algorithm } = policy
   if (!isPlain(policy)) return new WindowsEntry(algorithm, windows)
   const numbers = windows.find(([periodMs]) => periodMs === policy.periodMs) ?? NO_NUMBERS
-  if (algorithm === 'fixed_window') return new FixedWindowEntry(numbers)
-  return algorithm === 'sliding_window' ? new SlidingWindowEntry(numbers) : new BucketEntry(algorithm, numbers)
+  switch (algorithm) {
+    case 'fixed_window':
+      return new FixedWindowEntry(numbers)
+    case 'sliding_window':
+      return new SlidingWindowEntry(numbers)
+    case 'token_bucket':
+    case 'leaky_bucket':
+      return new BucketEntry(algorithm, numbers)
+  }
 }
 
 // An entry without numbers is all zeros, a counter without a period: the first check replaces it by a new counter.

@@ -3,7 +3,7 @@ import type { Database } from '../../../database/database.js'
 import type { Dialect, SqlValue } from '../../../database/dialect.js'
 import { bumpRevision } from '../../../database/revision.js'
 import { counterKey, counterPrefix } from '../../../ground/storable.js'
-import type { Algorithm } from '../../algorithm.js'
+import type { Algorithm, RateAlgorithm } from '../../algorithm.js'
 import type { WindowNumbers } from '../../windows.js'
 import { parseWindows, WINDOW_LAYOUTS, type WindowLayout } from './windows-text.js'
 
@@ -44,7 +44,7 @@ interface CounterRow {
   readonly windows: string | null
 }
 
-const LAYOUTS: Readonly<Partial<Record<Algorithm, WindowLayout>>> = {
+const LAYOUTS: Readonly<Record<RateAlgorithm, WindowLayout>> = {
   fixed_window: WINDOW_LAYOUTS.rate_limit_fixed_windows,
   sliding_window: WINDOW_LAYOUTS.rate_limit_sliding_windows,
   token_bucket: WINDOW_LAYOUTS.rate_limit_buckets,
@@ -160,7 +160,7 @@ function columns(algorithm: string, { toMs, listText }: Dialect): string {
 }
 
 function toCounter({ key, algorithm, used, periodMs, expiresAtMs, windows }: CounterRow): FoundCounter {
-  const layout = LAYOUTS[algorithm]
+  const layout = algorithm === 'concurrency' ? undefined : LAYOUTS[algorithm]
   const several = layout === undefined || windows === null ? undefined : toWindows(layout, windows)
   return { key, algorithm, expiresAtMs, windows: several ?? [{ periodMs: periodMs ?? 0, used, limit: null }] }
 }

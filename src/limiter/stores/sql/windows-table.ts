@@ -21,7 +21,7 @@ type WindowsAlgorithm = Exclude<Algorithm, 'fixed_window' | 'concurrency'>
 export function windowsTable(dialect: Dialect, algorithm: WindowsAlgorithm): CounterTable {
   const name = `rate_limit_${algorithm}`
   const windows: WindowsSql = {
-    ...(algorithm === 'sliding_window' ? SLIDING_WINDOWS : BUCKETS),
+    ...FORMS[algorithm],
     checkWindows: WINDOW_CHECKS[algorithm],
     insert: insertSql(dialect, name),
     stored: (row) => `${row}.windows`,
@@ -66,6 +66,12 @@ const BUCKETS: Pick<WindowsSql, 'advance' | 'open' | 'lasts'> = {
     const counter = { periodMs, checkedMs: nowMs, drainLimit, used, fraction: 0, taken }
     return [writeBucket(counter), Math.max(nowMs + periodMs, emptyAtMs(counter))]
   },
+}
+
+const FORMS: Readonly<Record<WindowsAlgorithm, typeof SLIDING_WINDOWS | typeof BUCKETS>> = {
+  sliding_window: SLIDING_WINDOWS,
+  token_bucket: BUCKETS,
+  leaky_bucket: BUCKETS,
 }
 
 /** Returns SQL that inserts new counters. */

@@ -6,6 +6,7 @@ import { channelsOn } from '../../../operations/alerts/channels/channels.js'
 import { readTold } from '../../../operations/alerts/ledger.js'
 import { sendTestMessages, type TestOutcome } from '../../../operations/alerts/send-test.js'
 import { JobLeases } from '../../../operations/schedule/job-leases.js'
+import { findAlertJob } from '../../../plugin/parts/schedule.js'
 import { incidents } from '../../../reports/incidents/incidents.js'
 import { leadOn, takeNotice } from '../../shell/notice-cookie.js'
 import { actAs, guardActions, issueFormToken, type StaffForm } from '../../shell/staff-actions.js'
@@ -22,9 +23,10 @@ const MAX_TOLD = 20
 /** How long told incidents are remembered. */
 const KEPT_DAYS = 7
 
-export function registerAlertRoutes(routes: PageRoutes): void {
-  const { app, internals, pages } = routes
-  const { database, clock, log, alerts: settings, alertJob: job, switches } = internals
+export function registerAlertRoutes(routes: PageRoutes<'staffLog'>): void {
+  const { app, pages, database, clock, staffLog: log, settings: switches } = routes
+  const { alerts: settings } = switches
+  const job = findAlertJob(switches)
   const leases = new JobLeases(database)
 
   async function showAlerts(request: FastifyRequest, reply: FastifyReply) {
@@ -59,7 +61,7 @@ export function registerAlertRoutes(routes: PageRoutes): void {
   }
 
   async function sendTest(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
-    await countAlertTest(internals, reply)
+    await countAlertTest(routes, reply)
     const outcomes = await actAs(request, RIGHT, () => sendTestMessages({ settings, database, clock, log }))
     note(request, outcomes)
     return leadOn(request, reply, ALERTS_PAGE, ALERTS_PAGE, testNotice(outcomes))
@@ -74,7 +76,7 @@ export function registerAlertRoutes(routes: PageRoutes): void {
   }
 
   app.register(async (scope) => {
-    guardActions(scope, internals, RIGHT)
+    guardActions(scope, routes, RIGHT)
     scope.get(`/${ALERTS_PAGE}`, staffRoute('alerts'), showAlerts)
     scope.post<{ Body: StaffForm }>(`/${ALERTS_PAGE}`, staffRoute('alerts'), sendTest)
   })

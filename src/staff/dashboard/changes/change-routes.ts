@@ -33,8 +33,9 @@ const MAX_NAME_LENGTH = 255
 
 const NoChangeError = createError('FST_RATE_LIMIT_NOT_FOUND', 'There is no such change.', 404)
 
-export function registerChangeRoutes({ app, internals, pages }: PageRoutes): void {
-  const { database, clock, privacy } = internals
+export function registerChangeRoutes(routes: PageRoutes): void {
+  const { app, pages, database, clock, settings } = routes
+  const { privacy } = settings
 
   async function showChanges(request: FastifyRequest, reply: FastifyReply) {
     const filter = readFilter((name) => lastParameter(request, name))
@@ -116,7 +117,7 @@ export function registerChangeRoutes({ app, internals, pages }: PageRoutes): voi
 
   app.get(`/${CHANGES_PAGE}`, staffRoute('changes'), showChanges)
   app.register(async (scope) => {
-    guardActions(scope, internals, 'writeOverrides')
+    guardActions(scope, routes, 'writeOverrides')
     scope.post<{ Body: StaffForm }>('/change-revert', staffRoute('change-revert'), revert)
   })
 }

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { DEFAULT_LIMIT, isStaffCounter, ruleLimitName } from '../../../clients/counter.js'
 import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
-import type { CounterSearch } from '../../../limiter/stores/sql/stored-counters.js'
+import { type CounterSearch, StoredCounters } from '../../../limiter/stores/sql/stored-counters.js'
 import { readCountedClient } from '../../shell/counted-client.js'
 import { leadOn, type Notice, takeNotice } from '../../shell/notice-cookie.js'
 import { lastParameter } from '../../shell/request-query.js'
@@ -23,13 +23,16 @@ const RIGHT = 'resetCounters'
 const BODY_LIMIT = 131_072
 const CLIENT_WINDOW = { days: 7 }
 
-export function registerCounterRoutes({ app, internals, pages }: PageRoutes): void {
-  const { clock, privacy, counterTables: tables, limitNamed, clientCounters, resetCounters } = internals
+export function registerCounterRoutes(routes: PageRoutes<'inForce' | 'limiter'>): void {
+  const { app, pages, database, clock, settings, inForce, limiter } = routes
+  const { privacy, namespace, middleware } = settings
+  const { limitNamed, clientCounters } = inForce
+  const tables = middleware.backend === 'database' ? new StoredCounters(database, namespace) : undefined
 
   async function showCounters(request: FastifyRequest, reply: FastifyReply) {
     const text = storable(lastParameter(request, 'q').trim(), MAX_KEY_LENGTH)
     const after = storable(lastParameter(request, 'after'), MAX_KEY_LENGTH)
-    const client = readCountedClient(text, internals)
+    const client = readCountedClient(text, settings)
     const found =
       tables === undefined
         ? []
@@ -60,7 +63,7 @@ export function registerCounterRoutes({ app, internals, pages }: PageRoutes): vo
 
   /** Finds the counters of a client by their names, and for another text those that begin with it. */
   async function toSearch(text: string): Promise<Pick<CounterSearch, 'names' | 'prefixes'>> {
-    const client = readCountedClient(text, internals)
+    const client = readCountedClient(text, settings)
     if (client !== undefined) {
       const counted = privacy?.toCounted(client) ?? client
       // Clients of several kinds have their further parts behind a bar.
@@ -71,7 +74,7 @@ export function registerCounterRoutes({ app, internals, pages }: PageRoutes): vo
 
   async function takeForm(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
     const form = request.body ?? new URLSearchParams()
-    const client = readCountedClient(form.get('client') ?? '', internals)
+    const client = readCountedClient(form.get('client') ?? '', settings)
     const notice = await actAs(request, RIGHT, () =>
       client === undefined ? resetTicked(request, form.getAll('key')) : resetClient(request, client),
     )
@@ -87,7 +90,7 @@ export function registerCounterRoutes({ app, internals, pages }: PageRoutes): vo
     if (named.length === 0) return { succeeded: false, text: 'Nothing was changed: no counter was ticked.', typed: {} }
     // The row first: of a shortened name the key differs from that of the checks.
     await tables?.forget(named.map(({ key }) => key))
-    await resetCounters(named.map(({ name }) => name))
+    await limiter.reset(named.map(({ name }) => name))
     note(
       request,
       named.map(({ name }) => name),
@@ -97,7 +100,7 @@ export function registerCounterRoutes({ app, internals, pages }: PageRoutes): vo
   }
 
   async function resetClient(request: FastifyRequest, client: string): Promise<Notice> {
-    await resetCounters(await clientCounters(client))
+    await limiter.reset(await clientCounters(client))
     note(request, [privacy?.toCounted(client) ?? client])
     const text = `The counters of ${visible(client)} were reset. All servers obey within two seconds.`
     return { succeeded: true, text, typed: {} }
@@ -112,7 +115,7 @@ export function registerCounterRoutes({ app, internals, pages }: PageRoutes): vo
   }
 
   app.register(async (scope) => {
-    guardActions(scope, internals, RIGHT, BODY_LIMIT)
+    guardActions(scope, routes, RIGHT, BODY_LIMIT)
     scope.get(`/${COUNTERS_PAGE}`, staffRoute('counters'), showCounters)
     scope.post<{ Body: StaffForm }>(`/${COUNTERS_PAGE}`, staffRoute('counters'), takeForm)
   })

@@ -1,7 +1,7 @@
 import { isPseudonym } from '../../../clients/client-networks.js'
 import { DEFAULT_LIMIT, isStaffCounter, parseCounter } from '../../../clients/counter.js'
 import type { FoundCounter, FoundWindow } from '../../../limiter/stores/sql/stored-counters.js'
-import type { NamedLimit } from '../../../plugin/internals.js'
+import type { NamedLimit } from '../../../plugin/parts/limits-in-force.js'
 import { formatCount, formatTime, spanWords, toMoment, visible } from '../format.js'
 import { clientHref } from '../links.js'
 

@@ -93,10 +93,10 @@ const MissingEntryError = createError('FST_RATE_LIMIT_NOT_FOUND', 'It was delete
 const MAX_ID = 2_147_483_647
 
 export function registerEntryForm<Table extends FieldTable, Identity extends keyof Table & string>(
-  { app, internals, pages }: PageRoutes,
+  routes: PageRoutes,
   kind: EntryForm<Table, Identity>,
 ): void {
-  const { database, clock } = internals
+  const { app, pages, database, clock } = routes
   const { description, name, list, right, checks } = kind
   const { identity, entity } = description
   const fields = withListNames(description.fields, database.sources)
@@ -265,7 +265,7 @@ export function registerEntryForm<Table extends FieldTable, Identity extends key
 
   app.register(async (scope) => {
     // Checks save nothing: what saves asks for its right.
-    guardActions(scope, internals, 'read')
+    guardActions(scope, routes, 'read')
     scope.get(`/${name}.html`, staffRoute(name), showForm)
     scope.post<{ Body: StaffForm }>(`/${name}.html`, staffRoute(name), takeForm)
   })

@@ -51,8 +51,8 @@ interface Shown extends Sent {
   readonly difference?: DatedDifference
 }
 
-export function registerExchangeRoutes({ app, internals, pages }: PageRoutes): void {
-  const { database, clock } = internals
+export function registerExchangeRoutes(routes: PageRoutes): void {
+  const { app, pages, database, clock } = routes
   const exports = new SentExports()
 
   async function sendExport(request: FastifyRequest, reply: FastifyReply) {
@@ -159,7 +159,7 @@ export function registerExchangeRoutes({ app, internals, pages }: PageRoutes): v
   }
 
   app.register(async (scope) => {
-    guardActions(scope, internals, 'read', BODY_LIMIT)
+    guardActions(scope, routes, 'read', BODY_LIMIT)
     // The handler of all pages answers what a child throws.
     scope.setErrorHandler((error: FastifyError) => {
       throw error.code === 'FST_ERR_CTP_BODY_TOO_LARGE' ? new DocumentTooLargeError() : error

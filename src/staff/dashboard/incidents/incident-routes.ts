@@ -29,8 +29,8 @@ export function registerIncidentLink({ app }: PageRoutes): void {
 }
 
 /** @param app a scope behind the guard of the dashboard, of this route only */
-export function registerIncidentActions(app: FastifyInstance, { internals, read }: PageRoutes): void {
-  const { database, clock } = internals
+export function registerIncidentActions(app: FastifyInstance, routes: PageRoutes): void {
+  const { database, clock, read } = routes
 
   async function ignore(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
     const field = (name: string) => request.body?.get(name) ?? ''
@@ -55,6 +55,6 @@ export function registerIncidentActions(app: FastifyInstance, { internals, read 
     return { succeeded: true, text: `The incident of ${scope} ${words}.`, typed: {} }
   }
 
-  guardActions(app, internals, RIGHT)
+  guardActions(app, routes, RIGHT)
   app.post<{ Body: StaffForm }>('/ignore', staffRoute('incident-ignore'), ignore)
 }

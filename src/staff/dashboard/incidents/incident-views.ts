@@ -1,6 +1,6 @@
 /** The incidents on top of the dashboard: what goes on or went on, what can be done about it, and what came of that. */
 
-import type { NamedLimit } from '../../../plugin/internals.js'
+import type { NamedLimit } from '../../../plugin/parts/limits-in-force.js'
 import type { IncidentAction, IncidentCause } from '../../../reports/incidents/actions.js'
 import { POLICY_SCOPE, subjectOf } from '../../../reports/incidents/incident.js'
 import type { IncidentStory } from '../../../reports/incidents/incidents.js'

@@ -26,8 +26,8 @@ const BODY_LIMIT = 32_768
 const SEEN = /^(\d{1,10}):([\w-]{22})$/
 
 export function registerOverrideRoutes(routes: PageRoutes): void {
-  const { app, internals, pages } = routes
-  const { database, clock, privacy, switches } = internals
+  const { app, pages, database, clock, settings } = routes
+  const { privacy } = settings
 
   async function showOverrides(request: FastifyRequest, reply: FastifyReply) {
     const view = readOverrideView((name) => lastParameter(request, name))
@@ -42,7 +42,7 @@ export function registerOverrideRoutes(routes: PageRoutes): void {
         ...overridesContext(view, page, token, nowMs),
         notice,
         unnamed: isUnnamed(request, RIGHT),
-        overrides_off: !(switches.enabled && switches.useDynamicRules),
+        overrides_off: !(settings.enabled && settings.useDynamicRules),
       },
     })
   }
@@ -88,7 +88,7 @@ export function registerOverrideRoutes(routes: PageRoutes): void {
   })
   app.get(`/${LIST}`, staffRoute('overrides'), showOverrides)
   app.register(async (scope) => {
-    guardActions(scope, internals, RIGHT, BODY_LIMIT)
+    guardActions(scope, routes, RIGHT, BODY_LIMIT)
     scope.post<{ Body: StaffForm }>('/overrides-bulk', staffRoute('overrides-bulk'), actOnSeveral)
   })
 }

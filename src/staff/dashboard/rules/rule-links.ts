@@ -1,4 +1,4 @@
-import type { Internals } from '../../../plugin/internals.js'
+import type { Database } from '../../../database/database.js'
 import { RULES } from '../../../rules/rule.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
 import { ruleHref } from '../links.js'
@@ -7,10 +7,7 @@ import { ruleHref } from '../links.js'
 export type RulePageLinks = ReadonlyMap<string, string>
 
 /** Finds the pages of the policies that are rules now. */
-export async function findRulePages(
-  { database: { dialect, query } }: Internals,
-  policies: readonly string[],
-): Promise<RulePageLinks> {
+export async function findRulePages({ dialect, query }: Database, policies: readonly string[]): Promise<RulePageLinks> {
   if (policies.length === 0) return new Map()
   const rules = query<{ name: string }>(
     `SELECT name FROM ${dialect.table(RULES.table)} WHERE ${dialect.isOneOf('name', '$1', 'text')}`,

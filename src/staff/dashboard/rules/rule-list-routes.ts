@@ -34,9 +34,8 @@ const BULK = /^(enable|disable|delete)(-found)?$/
 const UNKNOWN: RuleActivity = { today: new Map(), active: new Set() }
 const NOTHING_TICKED: Notice = { succeeded: false, text: 'Nothing was changed: tick rules first.', typed: {} }
 
-export function registerRuleList(routes: PageRoutes): void {
-  const { app, internals, pages } = routes
-  const { clock, database } = internals
+export function registerRuleList(routes: PageRoutes<'events' | 'hook'>): void {
+  const { app, pages, clock, database, hook } = routes
 
   async function showRules(request: FastifyRequest, reply: FastifyReply) {
     return send(
@@ -58,8 +57,8 @@ export function registerRuleList(routes: PageRoutes): void {
     const actor = actorWith(request, RIGHT)
     const token = actor === undefined ? undefined : issueFormToken(request, reply, actor)
     const mayWrite = actorWith(request, 'writeRules') !== undefined
-    const shown = { view, page, activity, typed, token, mayWrite, codeLimits: internals.codeLimits() }
-    const { page: context } = rulesContext(shown, readLogState(internals), nowMs)
+    const shown = { view, page, activity, typed, token, mayWrite, codeLimits: hook.codeLimits() }
+    const { page: context } = rulesContext(shown, readLogState(routes), nowMs)
     const result =
       typed.size > 0
         ? { succeeded: false, text: 'Nothing was changed: see the priorities that are marked.', typed: {} }
@@ -132,7 +131,7 @@ export function registerRuleList(routes: PageRoutes): void {
 
   app.get('/rules.html', staffRoute('rules'), showRules)
   app.register(async (scope) => {
-    guardActions(scope, internals, RIGHT, BODY_LIMIT)
+    guardActions(scope, routes, RIGHT, BODY_LIMIT)
     scope.post<{ Body: StaffForm }>('/rules-bulk', staffRoute('rules-bulk'), actOnSeveral)
     scope.post<{ Body: StaffForm }>('/rule-switch', staffRoute('rule-switch'), changeSome)
   })

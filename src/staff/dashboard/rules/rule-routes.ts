@@ -22,9 +22,8 @@ import { registerRuleList } from './rule-list-routes.js'
 import { RULE_LIST } from './rules-page.js'
 
 /** Registers the list of rules, the page of a rule, and the way there from a filter of the dashboard. */
-export function registerRuleRoutes(routes: PageRoutes): void {
-  const { app, internals, read } = routes
-  const { clock, database } = internals
+export function registerRuleRoutes(routes: PageRoutes<'events' | 'hook' | 'inForce'>): void {
+  const { app, read, clock, database, inForce } = routes
 
   /** Leads to the form: computed when it is asked for, since the suggestion reads single events. */
   async function openRuleForm(request: FastifyRequest, reply: FastifyReply) {
@@ -44,7 +43,7 @@ export function registerRuleRoutes(routes: PageRoutes): void {
       )) ?? []
     const deciding = new Set(traffic.flatMap(({ rule_name }) => (rule_name === '' ? [] : [rule_name])))
     const rules = await fromDatabase(runWork(database.query, readEntries(RULES, database.dialect)))
-    const fields = proposeRule({ path, method, suggested, rules, deciding, routedPath: internals.routedPath })
+    const fields = proposeRule({ path, method, suggested, rules, deciding, routedPath: inForce.routedPath })
     return reply.redirect(newRuleHref(fields))
   }
 

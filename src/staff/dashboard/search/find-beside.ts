@@ -1,6 +1,6 @@
 /** Finds what a text may mean beside clients: rules, overrides and bans, paths, and policies that are no rules. */
 import type { CodeLimit } from '../../../http/code-limits.js'
-import type { Internals } from '../../../plugin/internals.js'
+import type { Parts } from '../../../plugin/parts.js'
 import type { ReportWindow } from '../../../reports/report-window.js'
 import { type FoundTraffic, searchTraffic } from '../../../reports/search-traffic.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
@@ -33,36 +33,32 @@ export interface FoundBeside {
 /** The policies that are neither a rule nor a limit of the code. */
 const OTHER_POLICIES: readonly FoundPolicy[] = [{ name: 'override' }, { name: 'deny-list' }]
 
-export async function findBeside(
-  { internals, read }: Pick<PageRoutes, 'internals' | 'read'>,
-  text: string,
-  window: ReportWindow,
-): Promise<FoundBeside> {
-  const { database, privacy, clock } = internals
+export async function findBeside(routes: PageRoutes<'hook'>, text: string, window: ReportWindow): Promise<FoundBeside> {
+  const { database, settings, clock, read } = routes
   const size = { limit: MAX_ROWS, most: MAX_COUNT }
   const [rules, overrides, traffic] = await Promise.all([
     fromDatabase(findRules(database, text, MAX_ROWS)),
-    fromDatabase(findOverrides(database, privacy, text, size, clock.now())),
+    fromDatabase(findOverrides(database, settings.privacy, text, size, clock.now())),
     read(searchTraffic({ text, ...window })),
   ])
-  const policies = await findPolicies(internals, text, traffic.rules.slice(0, MAX_COUNT))
+  const policies = await findPolicies(routes, text, traffic.rules.slice(0, MAX_COUNT))
   return { rules, overrides, paths: traffic.paths, policies }
 }
 
 /** @param logged the rules of the log that were found */
 async function findPolicies(
-  internals: Internals,
+  { database, hook }: Pick<Parts, 'database' | 'hook'>,
   text: string,
   logged: readonly FoundTraffic[],
 ): Promise<readonly FoundPolicy[]> {
   const existing = await findRulePages(
-    internals,
+    database,
     logged.map(({ name }) => name),
   )
   const searched = text.toLowerCase()
   const isFound = (name: string) => name.toLowerCase().includes(searched)
   return [
-    ...internals
+    ...hook
       .codeLimits()
       .filter(({ policy, routes }) => isFound(policy) || routes.some(isFound))
       .map((limit) => ({ name: limit.policy, limit })),

@@ -17,8 +17,8 @@ import { type Found, GROUPS, searchContext } from './search-page.js'
 /** The rows of the list of clients. */
 const MAX_LISTED = 100
 
-export function registerSearchRoutes({ app, internals, pages, read }: PageRoutes): void {
-  const { clock } = internals
+export function registerSearchRoutes(routes: PageRoutes<'events' | 'hook'>): void {
+  const { app, pages, read, clock } = routes
 
   const readView = (request: FastifyRequest) => readClientView((name) => lastParameter(request, name), clock.now())
 
@@ -36,7 +36,7 @@ export function registerSearchRoutes({ app, internals, pages, read }: PageRoutes
     const [only] = view.only === undefined && clients.length === 1 ? clients : []
     const lead = (client: string) => reply.redirect(clientHref(client, window, back), 303)
     if (only !== undefined && isClientText(text, only.client)) return lead(only.client)
-    const beside = await findBeside({ internals, read }, text, window)
+    const beside = await findBeside(routes, text, window)
     // A word that is the name of something else, too, leads to the choice.
     if (only !== undefined && !isNamed(text, beside)) return lead(only.client)
     return send({ clients, ...beside })
@@ -48,7 +48,7 @@ export function registerSearchRoutes({ app, internals, pages, read }: PageRoutes
     const options = { ...view.window, limit: MAX_LISTED }
     const busiest = topClients({ ...options, by: 'requests' })
     const listed = text === '' ? await read(busiest) : await read(findClients({ text, ...options }))
-    return pages.send(reply, 'clients-page', clientsContext(text, listed, view, readLogState(internals), clock.now()))
+    return pages.send(reply, 'clients-page', clientsContext(text, listed, view, readLogState(routes), clock.now()))
   }
 
   app.get('/search.html', staffRoute('search'), search)

@@ -24,8 +24,8 @@ interface Shown {
   readonly created?: CreatedToken
 }
 
-export function registerTokenRoutes({ app, internals, pages }: PageRoutes): void {
-  const { database, clock, mounts } = internals
+export function registerTokenRoutes(routes: PageRoutes<'mounts'>): void {
+  const { app, pages, database, clock, mounts } = routes
 
   async function showTokens(request: FastifyRequest, reply: FastifyReply) {
     requireMay(request, RIGHT)
@@ -93,7 +93,7 @@ export function registerTokenRoutes({ app, internals, pages }: PageRoutes): void
   }
 
   app.register(async (scope) => {
-    guardActions(scope, internals, RIGHT)
+    guardActions(scope, routes, RIGHT)
     scope.get(`/${PAGE}`, staffRoute('tokens'), showTokens)
     scope.post<{ Body: StaffForm }>(`/${PAGE}`, staffRoute('tokens'), takeForm)
   })

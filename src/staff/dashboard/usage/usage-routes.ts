@@ -14,8 +14,8 @@ const PAGE_SIZE = 100
 const NO_USAGE: UsagePage = { rows: [], cursor: null }
 const InvalidUsageError = createError('FST_RATE_LIMIT_INVALID_USAGE', '%s', 400)
 
-export function registerUsageRoutes({ app, internals, pages }: PageRoutes): void {
-  const { database, clock, privacy, usage } = internals
+export function registerUsageRoutes({ app, pages, database, clock, settings, usage }: PageRoutes<'usage'>): void {
+  const { privacy } = settings
   const reports = new UsageReports(database, clock, privacy)
   const readView = (request: FastifyRequest) => readUsageView((name) => lastParameter(request, name), clock.now())
 

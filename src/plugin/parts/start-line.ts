@@ -1,33 +1,32 @@
 /** The line at start that says what is in force. */
 
 import type { FastifyInstance } from 'fastify'
-import type { Database } from '../database/database.js'
-import { redactUrl } from '../database/database-url.js'
-import { parseRedisUrl } from '../database/redis-client.js'
-import type { Component } from '../ground/components.js'
-import { trustedProxies } from '../http/host-app.js'
-import { MemoryStore } from '../limiter/stores/memory/memory-store.js'
-import { RedisStore } from '../limiter/stores/redis/redis-store.js'
-import { rulesInForce } from '../rules/rule-groups.js'
-import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
-import { databasesInUse } from './settings/databases-in-use.js'
-import type { Settings } from './settings/resolve.js'
+import type { Database } from '../../database/database.js'
+import { redactUrl } from '../../database/database-url.js'
+import { parseRedisUrl } from '../../database/redis-client.js'
+import type { Component } from '../../ground/components.js'
+import { trustedProxies } from '../../http/host-app.js'
+import { MemoryStore } from '../../limiter/stores/memory/memory-store.js'
+import { RedisStore } from '../../limiter/stores/redis/redis-store.js'
+import { rulesInForce } from '../../rules/rule-groups.js'
+import type { CurrentSnapshot } from '../../rules/snapshot/current-snapshot.js'
+import { databasesInUse } from '../settings/databases-in-use.js'
+import type { Settings } from '../settings/resolve.js'
 
-interface StartLineDependencies {
+interface StartLineParts {
+  readonly app: FastifyInstance
   readonly settings: Settings
   readonly database: Database
   readonly current: CurrentSnapshot
 }
 
 /** Creates the component that logs the line when the app is ready. It asks nothing, so that nothing can keep it. */
-export function createStartLine(app: FastifyInstance, dependencies: StartLineDependencies): Component {
-  return {
-    start: () => app.log.info(`Rate limits: ${inForceWords(app, dependencies)}`),
-  }
+export function createStartLine(parts: StartLineParts): Component {
+  return { start: () => parts.app.log.info(`Rate limits: ${inForceWords(parts)}`) }
 }
 
 /** Returns what is in force, without names and passwords: `database file:./ratelimit.db, 3 rules, 2 overrides, …`. */
-function inForceWords(app: FastifyInstance, { settings, database, current }: StartLineDependencies): string {
+function inForceWords({ app, settings, database, current }: StartLineParts): string {
   if (!settings.enabled) return 'off, since "enabled" is false'
   const inUse = databasesInUse(settings, database)
   const hasOther = database.log !== database && inUse.includes(database.log)

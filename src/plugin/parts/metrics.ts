@@ -1,41 +1,41 @@
 /** The readings of an app for its metrics. */
 
 import { setTimeout as delay } from 'node:timers/promises'
-import type { Component } from '../ground/components.js'
-import { SECOND_MS } from '../ground/time/clock.js'
-import type { ConditionReports } from '../http/rule-choice.js'
-import type { Limiter } from '../limiter/limiter.js'
-import type { EventLogReadings } from '../log/event-log-state.js'
-import type { Metrics } from '../operations/metrics/figures.js'
-import type { AppReadings } from '../operations/metrics/shared-readings.js'
-import type { Incident } from '../reports/incidents/incident.js'
-import { rulesInForce } from '../rules/rule-groups.js'
-import type { CurrentSnapshot } from '../rules/snapshot/current-snapshot.js'
-import type { Settings } from './settings/resolve.js'
+import type { Component } from '../../ground/components.js'
+import { SECOND_MS } from '../../ground/time/clock.js'
+import type { ConditionReports } from '../../http/rule-choice.js'
+import type { Limiter } from '../../limiter/limiter.js'
+import type { EventLogReadings } from '../../log/event-log-state.js'
+import type { Metrics } from '../../operations/metrics/figures.js'
+import type { AppReadings } from '../../operations/metrics/shared-readings.js'
+import type { Incident } from '../../reports/incidents/incident.js'
+import { rulesInForce } from '../../rules/rule-groups.js'
+import type { CurrentSnapshot } from '../../rules/snapshot/current-snapshot.js'
+import type { Settings } from '../settings/resolve.js'
 
-interface ReadComponents {
+export interface ReadParts {
+  readonly settings: Settings
   readonly limiter: Limiter
   readonly events: EventLogReadings
   /** Undefined where the app keeps none. */
   readonly usage: EventLogReadings | undefined
   readonly current: CurrentSnapshot
   readonly conditions: ConditionReports
-  readonly incidents: () => Promise<readonly Incident[]>
+  readonly reports: { getIncidents(options: { readonly days: number }): Promise<readonly Incident[]> }
 }
 
 /** Adds the readings of an app to its metrics until the app closes. */
-export function openReadings(metrics: Metrics, settings: Settings, read: ReadComponents): Component {
-  const count = settings.logEvents === false ? undefined : createIncidentCount(settings, read.incidents)
+export function openReadings(metrics: Metrics, parts: ReadParts): Component {
+  const count = parts.settings.logEvents === false ? undefined : createIncidentCount(parts)
   return {
     start: () => count?.start(),
-    close: metrics.join(createReadings(settings, read, count)),
+    close: metrics.join(createReadings(parts, count)),
   }
 }
 
 /** Creates the readings; those of events and of rules only where the app uses them. */
 function createReadings(
-  settings: Settings,
-  { limiter, events, usage, current, conditions }: ReadComponents,
+  { settings, limiter, events, usage, current, conditions }: ReadParts,
   count: IncidentCount | undefined,
 ): AppReadings {
   return {
@@ -73,7 +73,7 @@ interface IncidentCount {
   read(): number | undefined
 }
 
-function createIncidentCount({ clock }: Settings, incidents: ReadComponents['incidents']): IncidentCount {
+function createIncidentCount({ settings: { clock }, reports }: ReadParts): IncidentCount {
   let open: number | undefined
   let countedMs = Number.NEGATIVE_INFINITY
   let isCounting = false
@@ -81,7 +81,7 @@ function createIncidentCount({ clock }: Settings, incidents: ReadComponents['inc
     countedMs = clock.now()
     isCounting = true
     try {
-      open = (await incidents()).filter(({ state }) => state === 'open').length
+      open = (await reports.getIncidents({ days: 1 / 24 })).filter(({ state }) => state === 'open').length
     } catch {
       // The health check tells why the database does not answer.
       open = undefined
