@@ -29,7 +29,7 @@ const MAX_COLLAPSING_MS = 1_000
 /** The longest wait of a report for the latest events, in milliseconds: a locked file may take none for longer. */
 const FLUSH_TIMEOUT_MS = 2_000
 
-export type LogParts = ReturnType<typeof openLog>
+export interface LogParts extends ReturnType<typeof openLog> {}
 
 export function openLog(parts: Host & Connections & RuleParts & CountingParts & Pick<ReadParts, 'reports'>) {
   const { components, database, metrics } = parts

@@ -18,7 +18,7 @@ import type { CountingParts } from './counting.js'
 import type { LogParts } from './log.js'
 import type { RuleParts } from './rules.js'
 
-export type RequestParts = ReturnType<typeof openRequests>
+export interface RequestParts extends ReturnType<typeof openRequests> {}
 
 export function openRequests(parts: Host & Connections & RuleParts & CountingParts & LogParts) {
   const { app, settings, components, clock, limiter, current, storeLog, usage } = parts
