@@ -16,8 +16,8 @@ import {
 import { type ClientOverrides, readClientOverrides } from './client-overrides.js'
 import { Parameters } from './filter.js'
 import { type ClientCondition, clientCondition } from './find-clients.js'
+import { type ClientEvent, readRecentEvents } from './listed-events.js'
 import { barsFor, CHART_BARS } from './over-time.js'
-import { type ClientEvent, readRecentEvents } from './recent-events.js'
 import { type Coverage, clampedIsoTime, type LogSnapshot, type Report, toLogged, validateAtLeastOne } from './report.js'
 import { type ReportWindow, toWindow, type WindowOptions, windowDays } from './report-window.js'
 

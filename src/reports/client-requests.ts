@@ -1,6 +1,6 @@
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import { clientCondition } from './find-clients.js'
-import { type ClientEvent, readRecentEvents } from './recent-events.js'
+import { type ClientEvent, readRecentEvents } from './listed-events.js'
 import { type Report, toLogged } from './report.js'
 
 /** Enough for what a client asked for at most within a minute or an hour, and some milliseconds of work. */

@@ -1,6 +1,7 @@
 import type { AddressPrivacy } from '../../../clients/address-privacy.js'
 import type { Database } from '../../../database/database.js'
-import { completeRows, findRows, type ListedOverride } from './list-overrides.js'
+import { readPage } from '../../../database/list.js'
+import { completeRows, type ListedOverride, overrideList } from './list-overrides.js'
 
 /** The overrides and bans that a text may mean. */
 export interface FoundOverrides {
@@ -23,6 +24,7 @@ export async function findOverrides(
   nowMs: number,
 ): Promise<FoundOverrides> {
   const listing = { text, kind: undefined, state: undefined, order: 'newest' } as const
-  const rows = await findRows(database, privacy, listing, undefined, most, nowMs)
-  return { overrides: await completeRows(database, listing, rows.slice(0, limit)), count: rows.length }
+  const list = overrideList(database, privacy, listing, nowMs)
+  const { rows } = await readPage(database.dialect, list, { limit: most })
+  return { overrides: await completeRows(database, list, rows.slice(0, limit)), count: rows.length }
 }

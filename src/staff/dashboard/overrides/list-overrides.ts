@@ -3,7 +3,16 @@
 import type { AddressPrivacy } from '../../../clients/address-privacy.js'
 import { overrideClientsFor, storedSpellings } from '../../../clients/client-networks.js'
 import type { Database } from '../../../database/database.js'
-import type { Dialect, SqlValue } from '../../../database/dialect.js'
+import type { Dialect } from '../../../database/dialect.js'
+import {
+  type List,
+  type Order,
+  type Page,
+  type PageStart,
+  type Parameters,
+  type Position,
+  readPage,
+} from '../../../database/list.js'
 import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
 import { bannedAtSql, lastsSql } from '../../../rules/ban.js'
 import { OVERRIDES, type OverrideEntry } from '../../../rules/overrides/override.js'
@@ -24,27 +33,15 @@ export interface OverrideListing {
   readonly order: (typeof ORDERS)[number]
 }
 
-/** The beginning of a page: after or before the row with these values of the order. */
-export interface Position {
-  readonly side: 'after' | 'before'
-  readonly values: readonly SqlValue[]
-}
-
-/** The earliest moment that PostgreSQL has. */
-const LEAST_MS = -210_000_000_000_000
-const isId = (value: unknown): boolean => Number.isSafeInteger(value)
-const isText = (value: unknown): boolean => typeof value === 'string' && !value.includes('\0')
-const isEnd = (value: unknown): boolean => value === null || (isId(value) && Number(value) >= LEAST_MS)
-const VALUES: Readonly<Record<OverrideListing['order'], readonly ((value: unknown) => boolean)[]>> = {
-  newest: [isId],
-  client: [isText, isText],
-  end: [isEnd, isId],
-}
-
-/** Returns whether values, which anybody may have made up, are a position of an order. */
-export function isPosition(order: OverrideListing['order'], values: unknown): values is SqlValue[] {
-  const tests = VALUES[order]
-  return Array.isArray(values) && values.length === tests.length && tests.every((test, index) => test(values[index]))
+/** Returns an order as the database has it. Overrides that never end are last. */
+export function overrideOrder(order: OverrideListing['order']): Order {
+  const id = { sql: 'id', kind: 'whole' } as const
+  if (order === 'newest') return [{ ...id, isDescending: true }]
+  if (order === 'end') return [{ sql: 'expires_at', kind: 'moment', isNullable: true }, id]
+  return [
+    { sql: 'client', kind: 'text' },
+    { sql: 'path_pattern', kind: 'text' },
+  ]
 }
 
 /** A row of the list. */
@@ -55,15 +52,9 @@ export interface ListedOverride {
   /** The time of the last change, in milliseconds since the epoch. */
   readonly updatedAt: number
   /** The values of the order, by which a page after or before it begins. */
-  readonly position: readonly SqlValue[]
+  readonly position: Position
   /** The one who changed it last, by the history; empty where that is not known. */
   readonly actor: string
-}
-
-export interface OverridePage {
-  readonly overrides: readonly ListedOverride[]
-  readonly hasBefore: boolean
-  readonly hasAfter: boolean
 }
 
 interface FoundRow {
@@ -75,151 +66,56 @@ interface FoundRow {
   readonly isInForce: number
 }
 
-/** A part of a list, in the order of an index. */
-interface Segment {
-  readonly where: string
-  /** The expressions of the order; the last one is unique among rows that are alike in the first one. */
-  readonly by: readonly string[]
-  readonly isDescending: boolean
-  /** Returns the values of the order as parameters, from those of a position; undefined where it is in another part. */
-  readonly valuesOf: (position: readonly SqlValue[]) => readonly SqlValue[] | undefined
-  /** Returns the placeholder of the first value as the first expression has it. */
-  readonly first: (placeholder: string) => string
-}
-
-/**
- * Reads a page.
- *
- * @param size the most rows
- * @param position undefined for the first page
- */
+/** Reads a page. */
 export async function listOverrides(
   database: Database,
   privacy: AddressPrivacy | undefined,
   listing: OverrideListing,
-  position: Position | undefined,
-  size: number,
+  page: { readonly from?: PageStart | undefined; readonly limit: number },
   nowMs: number,
-): Promise<OverridePage> {
-  const found = await findRows(database, privacy, listing, position, size + 1, nowMs)
-  const isBackward = position?.side === 'before'
-  const rows = found.slice(0, size)
-  const ordered = isBackward ? rows.toReversed() : rows
-  const hasMore = found.length > size
-  return {
-    overrides: await completeRows(database, listing, ordered),
-    hasBefore: isBackward ? hasMore : position !== undefined,
-    hasAfter: isBackward || hasMore,
-  }
+): Promise<Page<ListedOverride>> {
+  const list = overrideList(database, privacy, listing, nowMs)
+  const found = await readPage(database.dialect, list, page)
+  return { ...found, rows: await completeRows(database, list, found.rows) }
 }
 
-/** Reads the rows of a page, without what `completeRows` adds. */
-export async function findRows(
+/** Returns the list of the rows, without what `completeRows` adds. */
+export function overrideList(
   { dialect, query }: Database,
   privacy: AddressPrivacy | undefined,
   listing: OverrideListing,
-  position: Position | undefined,
-  limit: number,
   nowMs: number,
-): Promise<FoundRow[]> {
-  const isBackward = position?.side === 'before'
-  const segments = segmentsOf(listing.order, dialect)
-  const rows: FoundRow[] = []
-  let isBegun = position === undefined
-  for (const segment of isBackward ? segments.toReversed() : segments) {
-    const values = position && !isBegun ? segment.valuesOf(position.values) : undefined
-    if (!isBegun && values === undefined) continue
-    isBegun = true
-    const parameters: SqlValue[] = [Math.floor(nowMs), limit - rows.length]
-    const add = (value: SqlValue) => `$${parameters.push(value)}`
-    const isDescending = segment.isDescending !== isBackward
-    const conditions = [
-      segment.where,
-      ...filters(listing, privacy, dialect, add),
-      ...(values === undefined ? [] : [beyond(segment, values, isDescending, add)]),
-    ]
-    const direction = isDescending ? 'DESC' : 'ASC'
-    const found = await query<FoundRow>(
-      `SELECT id, client, path_pattern AS "pathPattern", expires_at AS "expiresAt", updated_at AS "updatedAt",
-         CASE WHEN ${inForceSql(dialect)} THEN 1 ELSE 0 END AS "isInForce"
-       FROM ${dialect.table(OVERRIDES.table)} AS entry
-       WHERE ${conditions.join(' AND ')}
-       ORDER BY ${segment.by.map((each) => `${each} ${direction}`).join(', ')} LIMIT $2`,
-      parameters,
-    )
-    rows.push(...found)
-    if (rows.length >= limit) break
-  }
-  return rows
-}
-
-function segmentsOf(order: OverrideListing['order'], dialect: Dialect): Segment[] {
-  const { whole, fromMs } = dialect
-  const all = 'true'
-  if (order === 'client') {
-    const by = ['client', 'path_pattern']
-    const valuesOf = ([client, pattern]: readonly SqlValue[]) => [String(client), String(pattern)]
-    return [{ where: all, by, isDescending: false, valuesOf, first: (placeholder) => placeholder }]
-  }
-  const idOf = (value: SqlValue | undefined) => [Number(value)]
-  if (order === 'newest') {
-    return [{ where: all, by: ['id'], isDescending: true, valuesOf: ([id]) => idOf(id), first: whole }]
-  }
-  // Overrides that never end are last.
-  return [
-    {
-      where: 'expires_at IS NOT NULL',
-      by: ['expires_at', 'id'],
-      isDescending: false,
-      valuesOf: ([endMs, id]) => (endMs === null ? undefined : [Number(endMs), ...idOf(id)]),
-      first: (placeholder) => fromMs(whole(placeholder)),
+): List<FoundRow> {
+  const inForceSql = (parameters: Parameters) =>
+    `(expires_at IS NULL OR ${lastsSql(dialect, 'entry', parameters.add(Math.floor(nowMs)))})`
+  return {
+    order: overrideOrder(listing.order),
+    position: ({ id, client, pathPattern, expiresAt }) =>
+      listing.order === 'client' ? [client, pathPattern] : listing.order === 'newest' ? [id] : [expiresAt, id],
+    where(parameters) {
+      const { text, kind, state } = listing
+      return [
+        ...(kind === undefined ? [] : [KIND_SQL[kind]]),
+        ...(state === undefined ? [] : [`${state === 'expired' ? 'NOT ' : ''}${inForceSql(parameters)}`]),
+        ...(text === '' ? [] : [containsText(text, privacy, dialect, parameters)]),
+      ]
     },
-    {
-      where: 'expires_at IS NULL',
-      by: ['id'],
-      isDescending: false,
-      valuesOf: ([endMs, id]) => (endMs === null ? idOf(id) : undefined),
-      first: whole,
-    },
-  ]
-}
-
-/** Returns the condition that a row is beyond a position; the first comparison is one that an index has. */
-function beyond(
-  { by: [first = '', second], first: toFirst }: Segment,
-  [value = null, other = null]: readonly SqlValue[],
-  isDescending: boolean,
-  add: (value: SqlValue) => string,
-): string {
-  const sign = isDescending ? '<' : '>'
-  const placeholder = toFirst(add(value))
-  if (second === undefined) return `${first} ${sign} ${placeholder}`
-  return `${first} ${sign}= ${placeholder} AND (${first} ${sign} ${placeholder} OR ${second} ${sign} ${add(other)})`
-}
-
-function inForceSql(dialect: Dialect): string {
-  return `(expires_at IS NULL OR ${lastsSql(dialect, 'entry', '$1')})`
-}
-
-function filters(
-  { text, kind, state }: OverrideListing,
-  privacy: AddressPrivacy | undefined,
-  dialect: Dialect,
-  add: (value: SqlValue) => string,
-): string[] {
-  const isBan = `${bannedAtSql('entry')} IS NOT NULL`
-  const kinds = {
-    blocks: `effect = 'deny' AND NOT (${isBan})`,
-    exemptions: "effect = 'allow'",
-    rates: "effect NOT IN ('deny', 'allow')",
-    bans: `(${isBan})`,
+    select: (rest, parameters) =>
+      query<FoundRow>(
+        `SELECT id, client, path_pattern AS "pathPattern", expires_at AS "expiresAt", updated_at AS "updatedAt",
+           CASE WHEN ${inForceSql(parameters)} THEN 1 ELSE 0 END AS "isInForce"
+         FROM ${dialect.table(OVERRIDES.table)} AS entry ${rest}`,
+        parameters.values,
+      ),
   }
-  const states = { 'in-force': inForceSql(dialect), expired: `NOT ${inForceSql(dialect)}` }
-  return [
-    ...(kind === undefined ? [] : [kinds[kind]]),
-    ...(state === undefined ? [] : [states[state]]),
-    ...(text === '' ? [] : [containsText(text, privacy, dialect, add)]),
-  ]
+}
+
+const IS_BAN = `${bannedAtSql('entry')} IS NOT NULL`
+const KIND_SQL: Readonly<Record<(typeof KINDS)[number], string>> = {
+  blocks: `effect = 'deny' AND NOT (${IS_BAN})`,
+  exemptions: "effect = 'allow'",
+  rates: "effect NOT IN ('deny', 'allow')",
+  bans: `(${IS_BAN})`,
 }
 
 /** Returns the condition that a row is for a client, or for a network that contains it, or contains a text. */
@@ -227,25 +123,25 @@ function containsText(
   text: string,
   privacy: AddressPrivacy | undefined,
   dialect: Dialect,
-  add: (value: SqlValue) => string,
+  parameters: Parameters,
 ): string {
   const typed = storable(text, MAX_KEY_LENGTH)
   const spellings = storedSpellings(typed, privacy)
   const clients = [...new Set([...spellings, ...spellings.flatMap(overrideClientsFor)])]
-  const part = (searched: string) => add(`%${searched.replace(/[!%_]/g, '!$&')}%`)
+  const part = (searched: string) => parameters.add(`%${searched.replace(/[!%_]/g, '!$&')}%`)
   // SQLite knows the case of ASCII letters only.
   const [asTyped, lowered] = [part(typed), part(typed.toLowerCase())]
   const contains = ['client', 'path_pattern', 'note'].map(
     (column) => `${column} LIKE ${asTyped} ESCAPE '!' OR lower(${column}) LIKE ${lowered} ESCAPE '!'`,
   )
-  const isTheirs = dialect.isOneOf('client', add(JSON.stringify(clients)), 'text')
+  const isTheirs = dialect.isOneOf('client', parameters.add(JSON.stringify(clients)), 'text')
   return `(${isTheirs} OR ${contains.join(' OR ')})`
 }
 
 /** Adds the fields, and who wrote them, to some rows. */
 export async function completeRows(
   database: Database,
-  { order }: Pick<OverrideListing, 'order'>,
+  list: List<FoundRow>,
   rows: readonly FoundRow[],
 ): Promise<ListedOverride[]> {
   if (rows.length === 0) return []
@@ -256,12 +152,14 @@ export async function completeRows(
     readActors(database, ids),
   ])
   const entryById = new Map(entries.map(({ id, entry }) => [id, entry]))
-  return rows.flatMap(({ id, client, pathPattern, expiresAt, updatedAt, isInForce }) => {
+  return rows.flatMap((row) => {
+    const { id, updatedAt, isInForce } = row
     const entry = entryById.get(id)
     // The override has ended just now.
     if (entry === undefined) return []
-    const position = order === 'client' ? [client, pathPattern] : order === 'newest' ? [id] : [expiresAt, id]
-    return [{ id, entry, updatedAt, isInForce: isInForce === 1, position, actor: actors.get(id) ?? '' }]
+    return [
+      { id, entry, updatedAt, isInForce: isInForce === 1, position: list.position(row), actor: actors.get(id) ?? '' },
+    ]
   })
 }
 

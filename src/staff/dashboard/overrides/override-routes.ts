@@ -32,8 +32,8 @@ export function registerOverrideRoutes(routes: PageRoutes): void {
   async function showOverrides(request: FastifyRequest, reply: FastifyReply) {
     const view = readOverrideView((name) => lastParameter(request, name))
     const nowMs = clock.now()
-    const { listing, position } = view
-    const page = await fromDatabase(listOverrides(database, privacy, listing, position, PAGE_SIZE, nowMs))
+    const { listing, from } = view
+    const page = await fromDatabase(listOverrides(database, privacy, listing, { from, limit: PAGE_SIZE }, nowMs))
     const notice = takeNotice(request, reply, LIST)
     const actor = actorWith(request, RIGHT)
     const token = actor === undefined ? undefined : issueFormToken(request, reply, actor)
