@@ -1,5 +1,5 @@
 /** Lists of rows, read page by page. */
-import type { Dialect, SqlValue } from './dialect.js'
+import type { Dialect, Query, SqlValue } from './dialect.js'
 
 /** The values of a statement, in the order of its `$1`, `$2`, …. */
 export class Parameters {
@@ -52,23 +52,11 @@ export interface Page<Row> {
 /** Reads a page of a list. */
 export async function readPage<Row>(
   dialect: Dialect,
-  { order, where, select }: List<Row>,
+  list: List<Row>,
   { from, limit }: { readonly from?: PageStart | undefined; readonly limit: number },
 ): Promise<Page<Row>> {
+  const found = await readRows(dialect, list, from, limit + 1)
   const isBackward = from?.side === 'before'
-  const found: Row[] = []
-  for (const { terms, isNull, position } of partsOf(order, from)) {
-    const parameters = new Parameters()
-    const conditions = [
-      ...where(parameters),
-      ...(isNull === undefined ? [] : [`${order[0].sql} IS ${isNull ? '' : 'NOT '}NULL`]),
-      ...(position === undefined ? [] : [beyond(dialect, terms, position, isBackward, parameters)]),
-    ]
-    const filter = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')} `
-    const most = parameters.add(limit + 1 - found.length)
-    found.push(...(await select(`${filter}${orderBy(terms, isBackward)} LIMIT ${most}`, parameters)))
-    if (found.length > limit) break
-  }
   const rows = found.slice(0, limit)
   const hasMore = found.length > limit
   return {
@@ -78,7 +66,7 @@ export async function readPage<Row>(
   }
 }
 
-/** Yields the rows of a list, a page at a time, each of which begins behind the last row of the one before. */
+/** Yields all rows of a list behind a position, a statement's at a time. */
 export async function* pages<Row>(
   dialect: Dialect,
   list: List<Row>,
@@ -86,12 +74,74 @@ export async function* pages<Row>(
   from?: PageStart,
 ): AsyncGenerator<Row[], void, undefined> {
   for (let start = from; ; ) {
-    const { rows, hasAfter } = await readPage(dialect, list, { from: start, limit })
+    const rows = await readRows(dialect, list, start, limit)
     yield rows
     const last = rows.at(-1)
-    if (!hasAfter || last === undefined) return
+    if (last === undefined || rows.length < limit) return
     start = { side: 'after', position: list.position(last) }
   }
+}
+
+/** Reads rows in the direction from a position. */
+async function readRows<Row>(
+  dialect: Dialect,
+  { order, where, select }: List<Row>,
+  from: PageStart | undefined,
+  limit: number,
+): Promise<Row[]> {
+  const isBackward = from?.side === 'before'
+  const rows: Row[] = []
+  for (const { terms, isNull, position } of partsOf(order, from)) {
+    const parameters = new Parameters()
+    const conditions = [
+      ...where(parameters),
+      ...(isNull === undefined ? [] : [`${order[0].sql} IS ${isNull ? '' : 'NOT '}NULL`]),
+      ...(position === undefined ? [] : [beyond(dialect, terms, position, isBackward, parameters)]),
+    ]
+    const filter = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')} `
+    const most = parameters.add(limit - rows.length)
+    rows.push(...(await select(`${filter}${orderBy(terms, isBackward)} LIMIT ${most}`, parameters)))
+    if (rows.length === limit) break
+  }
+  return rows
+}
+
+/**
+ * Returns the list of a table's rows in the order of their ids.
+ *
+ * @param select the statement up to its WHERE
+ */
+export function listById<Row extends { readonly id: number }>(
+  query: Query,
+  select: string,
+  where: List<Row>['where'] = () => [],
+): List<Row> {
+  return {
+    order: [{ sql: 'id', kind: 'whole' }],
+    position: ({ id }) => [id],
+    where,
+    select: (rest, { values }) => query<Row>(`${select} ${rest}`, values),
+  }
+}
+
+/**
+ * Reads rows for each element of a list, which `jsonField` reads: one statement looks all of them up in an index.
+ *
+ * @param columns of the rows, which are tuples
+ */
+export async function readForEach<Row extends readonly unknown[]>(
+  { query, dialect }: { readonly query: Query; readonly dialect: Dialect },
+  elements: readonly (readonly unknown[])[],
+  columns: string,
+  select: (parameters: Parameters) => string,
+): Promise<Row[]> {
+  const parameters = new Parameters()
+  const listed = dialect.jsonRows(parameters.add(JSON.stringify(elements)))
+  const rows = await query<{ found: string | null }>(
+    `SELECT (SELECT ${dialect.rowsAsJson(columns)} FROM (${select(parameters)}) AS found) AS found FROM ${listed}`,
+    parameters.values,
+  )
+  return rows.flatMap(({ found }): Row[] => (found === null ? [] : JSON.parse(found)))
 }
 
 /** A part of a list, in the order of an index, from a position on where the page begins in it. */

@@ -3,7 +3,7 @@
  * some thousands of events, whatever the filter is: it says how far it has searched, and the next one goes on from there.
  */
 import type { Dialect, SqlValue } from '../database/dialect.js'
-import { beyond, orderBy, type PageStart, Parameters } from '../database/list.js'
+import { beyond, orderBy, type PageStart, type Parameters, readForEach } from '../database/list.js'
 import type { EventOutcome } from '../log/event.js'
 import { hasApplied, OUTCOME, POLICY } from '../log/event-sql.js'
 import { filtered } from './filter.js'
@@ -96,6 +96,9 @@ async function readFound(scan: Scan, limit: number): Promise<FoundEvents> {
   }
 }
 
+/** What begins with the position of an event. */
+type Placed = readonly [...EventPosition, ...unknown[]]
+
 /** The way of a search through the log. */
 type Scan = ReturnType<typeof createScan>
 
@@ -118,9 +121,9 @@ function createScan(
     /** The values of `allowed` that the events have, in the order of an index; undefined for any. */
     decided: decisionsOf(outcome, allowed),
     /** The first of two positions in the direction of the search is less. */
-    compare: ([oneMs, one]: EventPosition, [otherMs, other]: EventPosition) => sign * (otherMs - oneMs || other - one),
+    compare: ([oneMs, one]: Placed, [otherMs, other]: Placed) => sign * (otherMs - oneMs || other - one),
     /** Returns a position behind which an event is the first one. */
-    before: ([timestampMs, id]: EventPosition): EventPosition => [timestampMs, id + sign],
+    before: ([timestampMs, id]: Placed): EventPosition => [timestampMs, id + sign],
     /** Returns the condition that an event is in the period, behind the position where the page begins. */
     isWithin(parameters: Parameters): string {
       const moment = (ms: number) => dialect.fromMs(parameters.add(ms))
@@ -182,71 +185,54 @@ async function chooseLists(scan: Scan): Promise<{ readonly lists: Lists; readonl
   const { key, clients, decided } = scan
   if (key !== undefined) return { lists: { column: 'key', values: [key], most: MOST_SCATTERED } }
   if (clients?.keys !== undefined) {
-    const keys = (await readFirsts(scan, clients.keys)).toSorted(({ first: one }, { first: other }) =>
-      scan.compare(one, other),
-    )
-    const kept = keys.slice(0, MAX_KEYS)
-    const most = Math.max(2 * MAX_KEYS, Math.floor(MOST_SCATTERED / Math.max(1, kept.length)))
-    const next = keys[MAX_KEYS]
-    return {
-      lists: { column: 'key', values: kept.map(({ key }) => key), most },
-      bound: next && scan.before(next.first),
-    }
+    const firsts = (await readFirsts(scan, clients.keys)).toSorted(scan.compare)
+    const values = firsts.slice(0, MAX_KEYS).map(([, , key]) => key)
+    const most = Math.max(2 * MAX_KEYS, Math.floor(MOST_SCATTERED / Math.max(1, values.length)))
+    const next = firsts[MAX_KEYS]
+    return { lists: { column: 'key', values, most }, bound: next && scan.before(next) }
   }
   if (decided === undefined) return { lists: { column: undefined, values: [''], most: MOST_READ } }
   return { lists: { column: 'allowed', values: decided, most: decided.includes(false) ? MOST_SCATTERED : MOST_READ } }
 }
 
 /** Reads the first event of each key, in the direction of the search: the index has it. */
-async function readFirsts(
-  { snapshot: { query, dialect }, order, isWithin }: Scan,
+function readFirsts(
+  { snapshot, order, isWithin }: Scan,
   keys: readonly string[],
-): Promise<{ readonly key: string; readonly first: EventPosition }[]> {
-  const parameters = new Parameters()
-  const listed = dialect.jsonRows(parameters.add(JSON.stringify(keys.map((key) => [key]))))
-  const key = dialect.jsonField(0, 'text')
-  const rows = await query<{ key: string; first: string | null }>(
-    `SELECT ${key} AS key, (
-       SELECT ${dialect.rowsAsJson('at_ms, id')} FROM (
-         SELECT id, ${dialect.toMs('"timestamp"')} AS at_ms FROM ${dialect.table('rate_limit_event')}
-         WHERE key = ${key} AND ${isWithin(parameters)} ${order} LIMIT 1
-       ) AS first
-     ) AS first FROM ${listed}`,
-    parameters.values,
+): Promise<(readonly [...EventPosition, key: string])[]> {
+  const { dialect } = snapshot
+  return readForEach(
+    snapshot,
+    keys.map((key) => [key]),
+    'at_ms, id, key',
+    (parameters) =>
+      `SELECT key, id, ${dialect.toMs('"timestamp"')} AS at_ms FROM ${dialect.table('rate_limit_event')}
+       WHERE key = ${dialect.jsonField(0, 'text')} AND ${isWithin(parameters)} ${order} LIMIT 1`,
   )
-  return rows.flatMap(({ key, first }) => toPositions(first).map((position) => ({ key, first: position })))
 }
 
 /** Reads the first matching positions of each list, and the last position of those lists that were not read to their end. */
 async function readLists(
-  { snapshot: { query, dialect }, order, isWithin, isMeant, isWhole }: Scan,
+  { snapshot, order, isWithin, isMeant, isWhole }: Scan,
   { column, values, most }: Lists,
   limit: number,
 ): Promise<{ readonly positions: EventPosition[]; readonly end: readonly EventPosition[] }> {
-  if (values.length === 0) return { positions: [], end: [] }
+  const { dialect } = snapshot
+  const events = `FROM ${dialect.table('rate_limit_event')} WHERE `
   const field = dialect.jsonField(0, column === 'allowed' ? 'boolean' : 'text')
   const isListed = column === undefined ? '' : `${column} = ${field} AND `
-  const read = async (select: (section: string, parameters: Parameters) => string) => {
-    const parameters = new Parameters()
-    const listed = dialect.jsonRows(parameters.add(JSON.stringify(values.map((value) => [value]))))
-    const section = `FROM ${dialect.table('rate_limit_event')} WHERE ${isListed}${isWithin(parameters)}`
-    const rows = await query<{ positions: string | null }>(
-      `SELECT (SELECT ${dialect.rowsAsJson('at_ms, id')} FROM (
-         SELECT id, ${dialect.toMs('"timestamp"')} AS at_ms ${select(section, parameters)}
-       ) AS found) AS positions FROM ${listed}`,
-      parameters.values,
+  const read = (select: (section: string, parameters: Parameters) => string) =>
+    readForEach<EventPosition>(
+      snapshot,
+      values.map((value) => [value]),
+      'at_ms, id',
+      (parameters) =>
+        `SELECT id, ${dialect.toMs('"timestamp"')} AS at_ms ${select(events + isListed + isWithin(parameters), parameters)}`,
     )
-    return rows.map(({ positions }) => toPositions(positions))
-  }
-  const found = await read((section, parameters) => {
+  const positions = await read((section, parameters) => {
     const read = isWhole ? section : `FROM (SELECT * ${section} ${order} LIMIT ${most}) AS section WHERE true`
     return `${read}${isMeant(parameters)} ${order} LIMIT ${limit + 1}`
   })
-  const positions = found.flat()
-  if (isWhole || found.every((each) => each.length > limit)) return { positions, end: [] }
-  return { positions, end: (await read((section) => `${section} ${order} LIMIT 1 OFFSET ${most - 1}`)).flat() }
-}
-
-function toPositions(text: string | null): EventPosition[] {
-  return text === null ? [] : JSON.parse(text)
+  if (isWhole || positions.length > values.length * limit) return { positions, end: [] }
+  return { positions, end: await read((section) => `${section} ${order} LIMIT 1 OFFSET ${most - 1}`) }
 }

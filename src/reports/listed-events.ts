@@ -1,5 +1,6 @@
 /** The list of the events of the log, the newest first, and what it shows of each. */
 import type { Database } from '../database/database.js'
+import type { Dialect } from '../database/dialect.js'
 import { type List, type Order, orderBy, type Parameters, readPage } from '../database/list.js'
 import { CLIENT, OUTCOME, POLICY } from '../log/event-sql.js'
 import { clampedIsoTime, type LogSnapshot, type Report } from './report.js'
@@ -53,17 +54,21 @@ export const EVENT_ORDER: Order = [
 ]
 export const NEWEST_FIRST = orderBy(EVENT_ORDER)
 
+/** Returns the statement that reads events, up to its WHERE. */
+export function selectEvents({ table }: Dialect): string {
+  return `SELECT ${COLUMNS} FROM ${table('rate_limit_event')}`
+}
+
 /** Returns the list of the events that pass some conditions. */
 export function eventList(
   { query, dialect }: Pick<Database, 'query' | 'dialect'>,
-  where: (parameters: Parameters) => readonly string[],
-  order = EVENT_ORDER,
+  where: List<ListedEvent>['where'],
 ): List<ListedEvent> {
   return {
-    order,
+    order: EVENT_ORDER,
     where,
-    position: ({ timestampMs, id }) => (order === EVENT_ORDER ? [timestampMs, id] : [id]),
-    select: (rest, { values }) => query(`SELECT ${COLUMNS} FROM ${dialect.table('rate_limit_event')} ${rest}`, values),
+    position: ({ timestampMs, id }) => [timestampMs, id],
+    select: (rest, { values }) => query(`${selectEvents(dialect)} ${rest}`, values),
   }
 }
 

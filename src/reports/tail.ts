@@ -1,10 +1,10 @@
 /** The latest events of the log, and those that are written from now on. */
 import type { Database } from '../database/database.js'
-import { type Order, pages } from '../database/list.js'
+import { listById, pages } from '../database/list.js'
 import { SECOND_MS } from '../ground/time/clock.js'
 import { parseAppliedRules } from '../log/applied-rules.js'
 import { type ClientSearch, isFound } from './client-search.js'
-import { eventList, type ListedEvent } from './listed-events.js'
+import { eventList, type ListedEvent, selectEvents } from './listed-events.js'
 
 type EventTable = Pick<Database, 'query' | 'dialect'>
 
@@ -19,7 +19,6 @@ interface TailFilter {
 }
 
 const PAGE_SIZE = 1_000
-const BY_ID: Order = [{ sql: 'id', kind: 'whole' }]
 /** The most events that a search for the latest ones reads. */
 const MAX_READ = 1_000_000
 /** Transactions of PostgreSQL may end in another order than that of their ids: for so long a lower id is still read. */
@@ -88,9 +87,10 @@ export class NewEvents {
   /** Reads the events since the last call, in the order of their times. */
   async read(nowMs: number): Promise<ListedEvent[]> {
     const events: ListedEvent[] = []
-    const list = eventList(this.#database, () => [], BY_ID)
+    const { dialect, query } = this.#database
+    const list = listById<ListedEvent>(query, selectEvents(dialect))
     const from = { side: 'after', position: [this.#floor] } as const
-    for await (const page of pages(this.#database.dialect, list, PAGE_SIZE, from)) {
+    for await (const page of pages(dialect, list, PAGE_SIZE, from)) {
       events.push(...page.filter(({ id }) => !this.#seen.has(id)))
     }
     for (const { id } of events) this.#seen.add(id)

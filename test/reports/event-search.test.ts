@@ -95,7 +95,7 @@ forEachDatabase((provider, open) => {
         )({
           ...snapshot,
           query: async (sql, parameters) => {
-            if (/AS (?:positions|last|first) FROM/.test(sql)) {
+            if (/AS found FROM/.test(sql)) {
               const explain = provider === 'sqlite' ? 'EXPLAIN QUERY PLAN' : 'EXPLAIN'
               plans.push(JSON.stringify(await snapshot.query(`${explain} ${sql}`, parameters), undefined, 1))
             }
