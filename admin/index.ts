@@ -1,10 +1,10 @@
 import type { FastifyInstance } from 'fastify'
 import { unloadablePeer } from '../src/ground/errors.js'
 import { packagePath } from '../src/ground/package-root.js'
-import type { LimitedApp } from '../src/plugin/parts.js'
+import type { LimitedApp } from '../src/plugin/smart-rate-limit.js'
 import { type AdminOptions, validateAdminOptions } from './options.js'
 
-export type { LimitedApp } from '../src/plugin/parts.js'
+export type { LimitedApp } from '../src/plugin/smart-rate-limit.js'
 export type { AdminOptions } from './options.js'
 export type { AdminResource } from './resources/resource.js'
 

@@ -1,7 +1,7 @@
 import { AdminJS, ComponentLoader } from 'adminjs'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { readRouterOptions } from '../src/http/request-path.js'
-import { partsFor } from '../src/plugin/parts.js'
+import { pluginParts } from '../src/plugin/parts.js'
 import { readPages } from '../src/staff/shell/pages.js'
 import { addGuard, createStaffGuard } from '../src/staff/shell/staff-guard.js'
 import { staffRoute } from '../src/staff/shell/staff-routes.js'
@@ -20,7 +20,7 @@ import { STYLES } from './static-files.js'
 
 /** Registers the panel in `app`, a scope of its own. */
 export async function registerPanel(app: FastifyInstance, rootPath: string, options: AdminOptions): Promise<void> {
-  const parts = partsFor(app)
+  const parts = pluginParts(app)
   loadClientAtStart(app, parts)
   const mount = `${app.prefix}${rootPath}`
   parts.mounts.panels.push(mount)

@@ -1,4 +1,5 @@
-import { type LimitedApp, partsFor } from '../../src/plugin/parts.js'
+import { pluginParts } from '../../src/plugin/parts.js'
+import type { LimitedApp } from '../../src/plugin/smart-rate-limit.js'
 import { byPost } from './actions.js'
 import { counters, events } from './logged.js'
 import { overrides } from './overrides.js'
@@ -11,7 +12,7 @@ import { rules } from './rules.js'
  * @throws Error when `rateLimitPlugin` is not registered on the app, or on one of its parents
  */
 export function createResources(app: LimitedApp): AdminResource[] {
-  const { database } = partsFor(app)
+  const { database } = pluginParts(app)
   const source = { client: app.smartRateLimit.client, provider: database.dialect.provider }
   const log = { ...source, provider: database.log.dialect.provider }
   return [rules(source), overrides(source), events(log), ...counters(source)].map(({ resource, options }) => ({

@@ -1,4 +1,4 @@
-import { partsFor } from '../../src/plugin/parts.js'
+import { pluginParts } from '../../src/plugin/parts.js'
 import { COUNTED_CLIENTS, readCountedClient } from '../../src/staff/shell/counted-client.js'
 import { type CommandContext, type CommandResult, UsageError } from './support/command.js'
 import { commandSettings, type DatabaseOptions } from './support/open-database.js'
@@ -19,7 +19,7 @@ export async function reset(typed: string, options: DatabaseOptions, context: Co
     throw new Error('counters are in the memory of each server: the dashboard and the API of a server reset its own')
   }
   return withLimiter(settings, context, async (app) => {
-    const { inForce, limiter } = partsFor(app)
+    const { inForce, limiter } = pluginParts(app)
     await limiter.reset(await inForce.clientCounters(client))
     return {
       json: { client, notes: [OF_THE_APP] },

@@ -91,26 +91,6 @@ export class Components {
   }
 }
 
-/** A list of parts. Each one is opened with what those before it have made, and adds what it makes. */
-export class PartList<Made extends object> {
-  readonly #open: () => Promise<Made>
-
-  constructor(open: () => Promise<Made>) {
-    this.#open = open
-  }
-
-  with<More extends object>(part: (made: Made) => More | Promise<More>): PartList<Made & More> {
-    return new PartList(async () => {
-      const made = await this.#open()
-      return Object.assign(made, await part(made))
-    })
-  }
-
-  open(): Promise<Made> {
-    return this.#open()
-  }
-}
-
 /** Waits for what never fails, for some time at most. The process does not end meanwhile. */
 function within(waitMs: number, closed: Promise<unknown>): Promise<void> {
   return new Promise((resolve) => {

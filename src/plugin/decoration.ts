@@ -12,10 +12,10 @@ import { createRulePreview, findLogGaps, previewNotesFor } from './rule-preview.
 import type { SmartRateLimit } from './smart-rate-limit.js'
 
 export function createDecoration(parts: Parts): SmartRateLimit {
-  const { settings, client, store, limiter, events, reports, inForce, hook } = parts
+  const { settings, opened, store, limiter, events, reports, inForce, hook } = parts
   const { privacy } = settings
   return {
-    client,
+    client: opened.client,
     store,
     analytics: reports,
     health: createdByFirstCall(async () => (await import('./health.js')).createHealth(parts)),

@@ -1,3 +1,4 @@
+import type { FastifyInstance } from 'fastify'
 import type { Ask } from '../http/ask.js'
 import type { Charges, ChargesLeft } from '../http/charged-units.js'
 import type { ConsumedRequest, ConsumeOptions } from '../http/consume.js'
@@ -15,6 +16,9 @@ import type { Change, HistoryOptions } from '../rules/history/history.js'
 import type { Rule } from '../rules/rule.js'
 import type { Analytics } from './analytics-interface.js'
 import type { RateLimitClient } from './client/client.js'
+
+/** An app of any server, with the decoration of `rateLimitPlugin`. */
+export type LimitedApp = Pick<FastifyInstance, 'hasDecorator' | 'smartRateLimit'>
 
 /** The decoration that `rateLimitPlugin` adds to an app. */
 export interface SmartRateLimit {

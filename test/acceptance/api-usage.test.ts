@@ -1,7 +1,7 @@
 /** Usage as the API lists it. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { partsFor } from '../../src/plugin/parts.js'
+import { pluginParts } from '../../src/plugin/parts.js'
 import { startWithApi } from '../support/api-app.js'
 import { forAnyDatabase } from '../support/databases.js'
 import { charge } from '../support/usage.js'
@@ -9,7 +9,7 @@ import { charge } from '../support/usage.js'
 forAnyDatabase((provider) => {
   test('usage of a month is listed page by page, and a wrong parameter is named', async (t) => {
     const { app, call, clock } = await startWithApi(t, provider)
-    const { usage } = partsFor(app)
+    const { usage } = pluginParts(app)
     const atMs = clock.now()
     const month = new Date(atMs).toISOString().slice(0, 7)
     for (const [client, amount] of [

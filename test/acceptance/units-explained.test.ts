@@ -3,7 +3,7 @@ import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
 import { dashboardPlugin } from '../../src/dashboard.js'
 import type { RateLimitOptions } from '../../src/index.js'
-import { partsFor } from '../../src/plugin/parts.js'
+import { pluginParts } from '../../src/plugin/parts.js'
 import { startWithApi } from '../support/api-app.js'
 import { unescapeHtml } from '../support/client-forms.js'
 import { eventually } from '../support/eventually.js'
@@ -49,7 +49,7 @@ async function start(t: TestContext, rule: object = {}, plugin: RateLimitOptions
     async use(tokens: number, path = '/chat') {
       const headers = { 'x-user': 'alice', 'x-tokens': String(tokens) }
       const { status } = await started.request(path, { headers, from: ALICE.ip })
-      await partsFor(started.app).usage?.flush()
+      await pluginParts(started.app).usage?.flush()
       return status
     },
     async budget() {

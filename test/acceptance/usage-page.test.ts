@@ -1,7 +1,7 @@
 /** The page of usage, its CSV, and the usage on the page of a client, as a browser without JavaScript sees them. */
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
-import { partsFor } from '../../src/plugin/parts.js'
+import { pluginParts } from '../../src/plugin/parts.js'
 import { unescapeHtml } from '../support/client-forms.js'
 import { openForms } from '../support/staff-forms.js'
 import { charge } from '../support/usage.js'
@@ -19,7 +19,7 @@ function listed(html: string): string[] {
 
 test('a viewer sees a month by client, day and month, page by page, and no client writes HTML', async (t) => {
   const { get, app, clock } = await openForms(t, 'sqlite', 'viewer')
-  const { usage } = partsFor(app)
+  const { usage } = pluginParts(app)
   const atMs = clock.now()
   for (let client = 0; client < 101; client++) {
     usage?.record(charge({ client: `user:${client}`, amount: 5_000 - client, atMs }))
@@ -75,7 +75,7 @@ test('a client without usage is told apart, and wrong addresses are told how to 
 
 test('a server that cannot write usage says so', async (t) => {
   const { get, app, database } = await openForms(t, 'sqlite', 'viewer', { usage: ['tokens'], eventBuffer: 1 })
-  const { usage } = partsFor(app)
+  const { usage } = pluginParts(app)
   await database.log.execute(
     `CREATE TRIGGER away BEFORE INSERT ON rate_limit_usage BEGIN SELECT RAISE(ABORT, 'the disk is full'); END`,
   )

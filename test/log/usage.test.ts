@@ -7,7 +7,7 @@ import { type TestContext, test } from 'node:test'
 import { createOutageLog } from '../../src/ground/outage-log.js'
 import { deleteOldUsage } from '../../src/log/usage/usage-table.js'
 import { createUsageSweep } from '../../src/plugin/parts/operations.js'
-import { partsFor } from '../../src/plugin/parts.js'
+import { pluginParts } from '../../src/plugin/parts.js'
 import type { RateLimitOptions } from '../../src/plugin/settings/options.js'
 import { resolveSettings } from '../../src/plugin/settings/resolve.js'
 import { atEnd } from '../support/at-end.js'
@@ -20,7 +20,7 @@ import { charge } from '../support/usage.js'
 async function openUsage(t: TestContext, provider: Provider, plugin: RateLimitOptions = {}) {
   const database = await openDatabase(t, provider)
   const started = await startApp(t, { database, plugin: { usage: ['tokens'], ...plugin } })
-  const { usage } = partsFor(started.app)
+  const { usage } = pluginParts(started.app)
   assert.ok(usage)
   return { ...started, database, usage, rows: () => rowsIn(database) }
 }
@@ -120,7 +120,7 @@ forEachDatabase((provider) => {
   test('while the database is away charges add up in memory, and when it is full only new clients are lost', async (t) => {
     const database = await openDatabase(t, provider)
     const { app, log } = await startApp(t, { database, plugin: { usage: ['tokens'], eventBuffer: 4 } })
-    const { usage } = partsFor(app)
+    const { usage } = pluginParts(app)
     assert.ok(usage)
     const table = database.log.dialect.table('rate_limit_usage')
     await database.log.execute(`ALTER TABLE ${table} RENAME TO away`)
@@ -184,7 +184,7 @@ test('usage is kept only where a database is open anyway, or a unit is named, an
     const folder = mkdtempSync(join(tmpdir(), 'ratelimit-usage-'))
     atEnd(t, () => rmSync(folder, { recursive: true, force: true }))
     const { app } = await startApp(t, { database: null, plugin: { database: `file:${folder}/x.db`, ...plugin } })
-    return partsFor(app).usage !== undefined
+    return pluginParts(app).usage !== undefined
   }
   assert.equal(await usageOf({}), false)
   assert.equal(await usageOf({ logEvents: true }), true)

@@ -8,7 +8,7 @@ import { apiPlugin } from '../../src/api.js'
 import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
 import { HOUR_MS, MINUTE_MS } from '../../src/ground/time/clock.js'
 import type { RateLimitOptions } from '../../src/index.js'
-import { partsFor } from '../../src/plugin/parts.js'
+import { pluginParts } from '../../src/plugin/parts.js'
 import { asActor, fromSource } from '../../src/rules/history/actor.js'
 import { addToken } from '../../src/staff/api/token-table.js'
 import type { StaffRole } from '../../src/staff/shell/roles.js'
@@ -151,7 +151,7 @@ async function startBusy(t: TestContext, role: StaffRole) {
     { ...other, count: 95, limit: 100, timestampMs: nowMs - 30_000 },
   ])
   await addToken(database, { name: 'ci', role: 'viewer', expiresAtMs: nowMs + 24 * HOUR_MS }, nowMs)
-  partsFor(app).usage?.record(charge({ client: 'user:1', amount: 5_000, atMs: nowMs }))
+  pluginParts(app).usage?.record(charge({ client: 'user:1', amount: 5_000, atMs: nowMs }))
   await app.smartRateLimit.rules.reload()
   await statuses(1, '/', { from: '192.0.2.1' })
   await app.smartRateLimit.events.flush()

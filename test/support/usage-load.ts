@@ -8,7 +8,7 @@
  */
 import { setImmediate as turn } from 'node:timers/promises'
 import Fastify from 'fastify'
-import { partsFor } from '../../src/plugin/parts.js'
+import { pluginParts } from '../../src/plugin/parts.js'
 import { rateLimitPlugin } from '../../src/plugin/plugin.js'
 
 /** The amount and the requests of each client. */
@@ -29,7 +29,7 @@ const [options = ''] = process.argv.slice(2)
 const app = Fastify({ pluginTimeout: 60_000 })
 await app.register(rateLimitPlugin, { ...JSON.parse(options), usage: ['tokens'], middleware: { backend: 'memory' } })
 await app.ready()
-const { usage } = partsFor(app)
+const { usage } = pluginParts(app)
 if (usage === undefined) throw new Error('The app keeps no usage')
 
 const charged: Charged = {}

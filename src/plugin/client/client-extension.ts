@@ -42,7 +42,7 @@ export function withCheckedWrites(
   const rules = {
     description: RULES,
     rows: ({ rateLimitRule }: GeneratedClient) => rateLimitRule,
-    save: createGroupWriter(client, database.dialect),
+    save: createGroupWriter(client),
   }
   const overrides = { description: OVERRIDES, rows: ({ rateLimitOverride }: GeneratedClient) => rateLimitOverride }
   return client

@@ -17,7 +17,7 @@ import { createKeys } from './keys.js'
 import { createRecords } from './records.js'
 import { createRouteLimits } from './route-limits.js'
 
-export type Hook = ReturnType<typeof createHook>
+export interface Hook extends ReturnType<typeof createHook> {}
 
 /** What requests are used under that no limit has checked. */
 const UNLIMITED = { policyName: '' }

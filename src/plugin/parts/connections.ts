@@ -13,7 +13,7 @@ export interface Host {
   readonly components: Components
 }
 
-export type Connections = Awaited<ReturnType<typeof openConnections>>
+export interface Connections extends Awaited<ReturnType<typeof openConnections>> {}
 
 export async function openConnections({ app, settings, components }: Host) {
   const { enabled, clock, middleware, alerts } = settings
@@ -30,12 +30,13 @@ export async function openConnections({ app, settings, components }: Host) {
       ? await (await import('../../operations/geo/geo-files.js')).openGeoFiles(settings.geo, log)
       : undefined
   if (geo) components.open('files about addresses', geo)
-  const { database, client } = components.connect('database', openDatabase(settings))
+  const opened = components.connect('database', openDatabase(settings))
+  const { database } = opened
   if (enabled) database.sources = { lists: settings.lists.named, geo }
   return {
     clock,
     database,
-    client,
+    opened,
     metrics,
     log,
     // Another server has outages of its own.

@@ -7,7 +7,7 @@ import type { Store } from '../../limiter/stores/store.js'
 import type { Connections, Host } from './connections.js'
 import type { RuleParts } from './rules.js'
 
-export type CountingParts = Awaited<ReturnType<typeof openCounters>>
+export interface CountingParts extends Awaited<ReturnType<typeof openCounters>> {}
 
 export async function openCounters({
   settings,

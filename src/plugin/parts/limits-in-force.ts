@@ -31,7 +31,7 @@ export interface NamedLimit {
 }
 
 /** An override that is in force. */
-export interface InForce {
+export interface AppliedOverride {
   readonly id: number
   /** The client of the override: the one that was asked for, or a network that contains it. */
   readonly client: string
@@ -45,9 +45,9 @@ export interface InForce {
   readonly expiresAtMs: number | null
 }
 
-export type LimitsInForce = ReturnType<typeof openLimitsInForce>['inForce']
+export type LimitsInForce = ReturnType<typeof createLimitsInForce>['inForce']
 
-export function openLimitsInForce(parts: Pick<Host, 'settings'> & RuleParts & CountingParts & RequestParts) {
+export function createLimitsInForce(parts: Pick<Host, 'settings'> & RuleParts & CountingParts & RequestParts) {
   const { settings, router, current, limiter, counters } = parts
   const { clock, ipv6Subnet, privacy } = settings
   const routedPath = createRoutedPath(router)
@@ -80,7 +80,7 @@ export function openLimitsInForce(parts: Pick<Host, 'settings'> & RuleParts & Co
     /**
      * Returns the override that decides about a client's requests, as this process knows it; undefined where none does.
      *
-     * @param path as it was received
+     * @param path as it was received; `/` unless given
      */
     overrideFor: (client: string, path = '/') => findOverride(current, client, routedPath(path), clock.now()),
     /**
@@ -97,7 +97,12 @@ export function openLimitsInForce(parts: Pick<Host, 'settings'> & RuleParts & Co
   return { inForce }
 }
 
-function findOverride(current: CurrentSnapshot, client: string, path: string, nowMs: number): InForce | undefined {
+function findOverride(
+  current: CurrentSnapshot,
+  client: string,
+  path: string,
+  nowMs: number,
+): AppliedOverride | undefined {
   const { overrides } = current.lastGood()
   const network = clientAddress(client)
   const user = client.startsWith('user:') ? client.slice('user:'.length) : null

@@ -16,7 +16,8 @@ import { USAGE_ROWS, usageSpool } from '../../log/usage/usage-table.js'
 import { databasesInUse } from '../settings/databases-in-use.js'
 import type { Connections, Host } from './connections.js'
 import type { CountingParts } from './counting.js'
-import { openReadings, type ReadParts } from './metrics.js'
+import { openReadings } from './metrics.js'
+import type { ReportParts } from './reports.js'
 import type { RuleParts } from './rules.js'
 
 /**
@@ -29,9 +30,9 @@ const MAX_COLLAPSING_MS = 1_000
 /** The longest wait of a report for the latest events, in milliseconds: a locked file may take none for longer. */
 const FLUSH_TIMEOUT_MS = 2_000
 
-export type LogParts = ReturnType<typeof openLog>
+export interface LogParts extends ReturnType<typeof openLog> {}
 
-export function openLog(parts: Host & Connections & RuleParts & CountingParts & Pick<ReadParts, 'reports'>) {
+export function openLog(parts: Host & Connections & RuleParts & CountingParts & ReportParts) {
   const { components, database, metrics } = parts
   const events = createEventLog(parts)
   const usage = createUsageLog(parts)

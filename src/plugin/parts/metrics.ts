@@ -8,12 +8,12 @@ import type { Limiter } from '../../limiter/limiter.js'
 import type { EventLogReadings } from '../../log/event-log-state.js'
 import type { Metrics } from '../../operations/metrics/figures.js'
 import type { AppReadings } from '../../operations/metrics/shared-readings.js'
-import type { Incident } from '../../reports/incidents/incident.js'
 import { rulesInForce } from '../../rules/rule-groups.js'
 import type { CurrentSnapshot } from '../../rules/snapshot/current-snapshot.js'
 import type { Settings } from '../settings/resolve.js'
+import type { ReportParts } from './reports.js'
 
-export interface ReadParts {
+interface ReadParts extends ReportParts {
   readonly settings: Settings
   readonly limiter: Limiter
   readonly events: EventLogReadings
@@ -21,7 +21,6 @@ export interface ReadParts {
   readonly usage: EventLogReadings | undefined
   readonly current: CurrentSnapshot
   readonly conditions: ConditionReports
-  readonly reports: { getIncidents(options: { readonly days: number }): Promise<readonly Incident[]> }
 }
 
 /** Adds the readings of an app to its metrics until the app closes. */

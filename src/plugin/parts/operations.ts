@@ -11,13 +11,11 @@ import { databasesInUse } from '../settings/databases-in-use.js'
 import type { Settings } from '../settings/resolve.js'
 import type { Connections, Host } from './connections.js'
 import type { LogParts } from './log.js'
+import type { ReportParts } from './reports.js'
 import type { RuleParts } from './rules.js'
-import type { ScheduledParts } from './schedule.js'
 import { createStartLine } from './start-line.js'
 
-export async function openOperations(
-  parts: Host & Connections & RuleParts & LogParts & Pick<ScheduledParts, 'reports'>,
-) {
+export async function openOperations(parts: Host & Connections & RuleParts & LogParts & ReportParts) {
   const { settings, components, clock, database, log, eventsLog, usage } = parts
   let lists: ListKeeper | undefined
   if (settings.enabled) {
@@ -43,6 +41,7 @@ export async function openOperations(
     database.useThreads({ logsEvents: isLogging && database.log === database })
     database.log.useThreads({ logsEvents: isLogging })
   }
+  // After the rules are read.
   components.open('line at start', createStartLine(parts))
   return { lists }
 }

@@ -18,10 +18,11 @@ import type { CountingParts } from './counting.js'
 import type { LogParts } from './log.js'
 import type { RuleParts } from './rules.js'
 
-export type RequestParts = ReturnType<typeof openRequests>
+/** What follows from requests, but for charges. */
+export interface RequestParts extends ReturnType<typeof openRequests> {}
 
-export function openRequests(parts: Host & Connections & RuleParts & CountingParts & LogParts) {
-  const { app, settings, components, clock, limiter, current, storeLog, usage } = parts
+export function openRequests(parts: Host & Connections & RuleParts & CountingParts) {
+  const { app, settings, components, clock, limiter, storeLog } = parts
   const { ipv6Subnet, middleware, privacy } = settings
   const now = () => Math.floor(clock.now())
   const messages = components.open('messages of notices', createNoticeMessages(parts))
@@ -32,16 +33,22 @@ export function openRequests(parts: Host & Connections & RuleParts & CountingPar
   const permits = new HeldPermits(limiter, now, (error) =>
     storeLog.error({ err: error }, 'Rate limit failed to give back the permit of a request: its period frees it'),
   )
-  const units = new ChargedUnits(limiter, now, usage, () => current.lastGood(), notices)
   return {
     notices,
     responses: components.open('counted responses', responses),
     permits: components.open('requests in progress', permits),
-    units: components.open('charges', units),
     bans: components.open('refusals', createRefusalBans(parts)),
     counters: new CodeCounters(),
     addresses: createRequestAddresses(ipv6Subnet, middleware.addresses, app.log, privacy),
   }
+}
+
+/** Opens the charges. Their usage is logged: they are opened after the log, and closed before it. */
+export function openCharges(parts: Host & Connections & RuleParts & CountingParts & RequestParts & LogParts) {
+  const { components, clock, limiter, current, notices, usage } = parts
+  const now = () => Math.floor(clock.now())
+  const units = new ChargedUnits(limiter, now, usage, () => current.lastGood(), notices)
+  return { units: components.open('charges', units) }
 }
 
 /** Creates what tells of shares of windows that clients have used. */

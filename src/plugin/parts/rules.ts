@@ -5,7 +5,7 @@ import { BanWriter } from '../../rules/bans/ban-writer.js'
 import { CurrentSnapshot } from '../../rules/snapshot/current-snapshot.js'
 import type { Connections, Host } from './connections.js'
 
-export type RuleParts = ReturnType<typeof openRules>
+export interface RuleParts extends ReturnType<typeof openRules> {}
 
 export function openRules({ app, settings, components, clock, database, log }: Host & Connections) {
   const { enabled, useDynamicRules, ruleCacheTimeoutMs, storeTimeoutMs, privacy } = settings

@@ -9,11 +9,11 @@ import { JobLeases } from '../../operations/schedule/job-leases.js'
 import { type JobName, type NextRun, sharedJobName } from '../../operations/schedule/schedule-options.js'
 import { type Job, Scheduler } from '../../operations/schedule/scheduler.js'
 import type { Settings } from '../settings/resolve.js'
+import type { ReportParts } from './reports.js'
 
-export interface ScheduledParts {
+interface ScheduledParts extends ReportParts {
   readonly settings: Settings
   readonly database: Database
-  readonly reports: { sendIncidentAlerts(options: { readonly signal: AbortSignal }): Promise<IncidentAlertResult> }
   readonly log: Pick<OutageLog, 'error'>
 }
 

@@ -37,7 +37,7 @@ import type { RateLimitOptions } from './options.js'
 import { resolveSchedule } from './schedule.js'
 
 /** All settings, validated and with their defaults. */
-export type Settings = ReturnType<typeof resolveSettings>
+export interface Settings extends ReturnType<typeof resolveSettings> {}
 
 /**
  * Resolves the settings: the option, else the environment variable, else the default.

@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { validatePluginOptions } from '../../ground/unknown-option.js'
-import { partsFor } from '../../plugin/parts.js'
+import { pluginParts } from '../../plugin/parts.js'
 import { hostStaff, type IsStaff } from '../shell/staff-guard.js'
 
 export interface ApiOptions {
@@ -32,7 +32,7 @@ export const apiPlugin: FastifyPluginAsync<ApiOptions> = fp(registerWithApi, {
 async function registerWithApi(app: FastifyInstance, options: ApiOptions): Promise<void> {
   const { tokens: takesTokens = true, authorize } = options
   validateApiOptions(options, app.prefix)
-  const parts = partsFor(app)
+  const parts = pluginParts(app)
   if (!takesTokens && authorize === undefined) {
     app.log.warn('apiPlugin accepts no tokens and has no "authorize": it refuses every request')
   }

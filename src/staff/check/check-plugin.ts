@@ -2,7 +2,7 @@ import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { InvalidSettingError } from '../../ground/errors.js'
 import { validatePluginOptions } from '../../ground/unknown-option.js'
-import { partsFor } from '../../plugin/parts.js'
+import { pluginParts } from '../../plugin/parts.js'
 import type { AuthorizeCheck } from './check-guard.js'
 
 export interface CheckPluginOptions {
@@ -33,7 +33,7 @@ export const checkPlugin: FastifyPluginAsync<CheckPluginOptions> = fp(registerWi
 async function registerWithChecks(app: FastifyInstance, options: CheckPluginOptions): Promise<void> {
   const { tokens: takesTokens = true, authorize } = options
   validateCheckOptions(options, app.prefix)
-  const parts = partsFor(app)
+  const parts = pluginParts(app)
   if (!takesTokens && authorize === undefined) {
     app.log.warn('checkPlugin accepts no tokens and has no "authorize": it refuses every request')
   }

@@ -3,7 +3,7 @@ import createError from '@fastify/error'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { clientAddress, isNetwork } from '../../clients/client-networks.js'
 import { DURATIONS } from '../../limiter/rate-words.js'
-import type { InForce } from '../../plugin/parts/limits-in-force.js'
+import type { AppliedOverride } from '../../plugin/parts/limits-in-force.js'
 import { DEFAULT_LISTING } from '../../reports/dashboard-clients.js'
 import { DASHBOARD_NOTICE, leadOn } from '../shell/notice-cookie.js'
 import type { StaffForm } from '../shell/staff-actions.js'
@@ -167,7 +167,7 @@ function withMore({ text, about, ...result }: Result, more: string): Result {
 }
 
 /** Says that a rate or an exemption ended a block of the client; empty where it did not. */
-function endedWords(before: InForce | undefined, client: string, effect: string): string {
+function endedWords(before: AppliedOverride | undefined, client: string, effect: string): string {
   const isEnded = before?.client === client && before.effect === 'deny' && effect !== 'deny'
   return isEnded ? ` The block ${endWords(before.expiresAtMs)} has ended.` : ''
 }

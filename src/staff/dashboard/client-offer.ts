@@ -4,7 +4,7 @@ import { createClient, parseComposite } from '../../clients/client.js'
 import { clientAddress, clientEnds } from '../../clients/client-networks.js'
 import { clientText, parseOverrideClient } from '../../clients/override-client.js'
 import { REQUESTS } from '../../ground/unit.js'
-import type { InForce, NamedLimit } from '../../plugin/parts/limits-in-force.js'
+import type { AppliedOverride, NamedLimit } from '../../plugin/parts/limits-in-force.js'
 import type { OverrideInForce } from '../../reports/client-overrides.js'
 import { visible } from './format.js'
 import { generousRate } from './generous-rate.js'
@@ -173,10 +173,10 @@ function mostGenerous(
   }
 }
 
-type OverrideFor = (client: string) => InForce | undefined
+type OverrideFor = (client: string) => AppliedOverride | undefined
 
 /** Returns what is in force for a client; what is in force at one end of a network alone is not for all of it. */
-export function findInForce(overrideFor: OverrideFor, client: string): InForce | undefined {
+export function findInForce(overrideFor: OverrideFor, client: string): AppliedOverride | undefined {
   const [first, last] = clientEnds(client).map((end) => overrideFor(end))
   return first?.effect === last?.effect && first?.expiresAtMs === last?.expiresAtMs ? first : undefined
 }

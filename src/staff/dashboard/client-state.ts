@@ -1,7 +1,7 @@
 import { SECOND_MS } from '../../ground/time/clock.js'
 import type { ExplainedLimit } from '../../http/explain/explained-limit.js'
 import type { Hook } from '../../plugin/hook/hook.js'
-import type { InForce, LimitsInForce } from '../../plugin/parts/limits-in-force.js'
+import type { AppliedOverride, LimitsInForce } from '../../plugin/parts/limits-in-force.js'
 import type { ClientEffect } from '../../reports/change-effects.js'
 /** The overrides in force for a client, and those before. */
 import type { ClientCounts } from '../../reports/client-counts.js'
@@ -160,7 +160,7 @@ export async function withChargedRules(
 export async function presentStandings(
   { client, by_policy, recent_events, overrides }: ClientDetail,
   explainLogged: Hook['explain'],
-  overrideFor: (client: string, path: string) => InForce | undefined,
+  overrideFor: (client: string, path: string) => AppliedOverride | undefined,
 ): Promise<Standings> {
   const trial = trialFor(client)
   if (trial === undefined) return NO_STANDINGS

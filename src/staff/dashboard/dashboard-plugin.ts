@@ -1,7 +1,7 @@
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import fp from 'fastify-plugin'
 import { InvalidSettingError } from '../../ground/errors.js'
-import { partsFor } from '../../plugin/parts.js'
+import { pluginParts } from '../../plugin/parts.js'
 import { validateStaffOptions } from '../shell/staff-guard.js'
 import type { DashboardOptions } from './register-dashboard.js'
 
@@ -24,7 +24,7 @@ export const dashboardPlugin: FastifyPluginAsync<DashboardOptions> = fp(register
 async function registerPages(app: FastifyInstance, options: DashboardOptions): Promise<void> {
   validateDashboardOptions(options)
   const { staff, isStaff } = options
-  const parts = partsFor(app)
+  const parts = pluginParts(app)
   if (staff === undefined && isStaff === undefined) {
     app.log.warn('dashboardPlugin has neither "staff" nor "isStaff": it refuses every request')
   }

@@ -1,4 +1,4 @@
-import type { InForce } from '../../plugin/parts/limits-in-force.js'
+import type { AppliedOverride } from '../../plugin/parts/limits-in-force.js'
 import type { ClientOverride } from '../../reports/client-overrides.js'
 import { formatTime, visible } from './format.js'
 
@@ -28,7 +28,7 @@ export function endWords(expiresAtMs: number | null): string {
 }
 
 /** Says what is in force, and until when. */
-export function inForceWords({ effect, expiresAtMs }: Pick<InForce, 'effect' | 'expiresAtMs'>): string {
+export function inForceWords({ effect, expiresAtMs }: Pick<AppliedOverride, 'effect' | 'expiresAtMs'>): string {
   return `${effectWords(effect)} ${endWords(expiresAtMs)}`
 }
 

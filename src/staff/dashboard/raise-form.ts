@@ -2,7 +2,7 @@
 import createError from '@fastify/error'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { groupBy } from '../../ground/group-by.js'
-import type { InForce } from '../../plugin/parts/limits-in-force.js'
+import type { AppliedOverride } from '../../plugin/parts/limits-in-force.js'
 import { readOverridesOf } from '../../reports/client-overrides.js'
 import { readClientRequests } from '../../reports/client-requests.js'
 import type { ClientEvent } from '../../reports/listed-events.js'
@@ -78,7 +78,7 @@ export function registerRaiseForm({ app, read, database, clock, settings, inForc
     client: string,
     requests: readonly ClientEvent[],
     policy: string,
-    decides: InForce | undefined,
+    decides: AppliedOverride | undefined,
   ): Promise<HitLimit | undefined> {
     if (decides?.algorithm !== undefined) {
       const { algorithm, effect, pathPattern } = decides

@@ -2,7 +2,7 @@ import { createHmac } from 'node:crypto'
 import type { FastifyRequest } from 'fastify'
 import { InvalidSettingError } from '../../ground/errors.js'
 import type { AnyRequest } from '../../http/request-reply.js'
-import { partsFor } from '../../plugin/parts.js'
+import { pluginParts } from '../../plugin/parts.js'
 import { STAFF_ROLES, type StaffRole, toRole } from '../shell/roles.js'
 import type { StaffMember } from '../shell/staff-member.js'
 import { findKnownBrowser, knownBrowserCookie } from './known-browser.js'
@@ -89,7 +89,7 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
 
   async function accountFor(request: FastifyRequest): Promise<string | undefined> {
     for (const cookie of readSessionCookies(request, sessionSecret)) {
-      const { database, clock } = partsFor(request.server)
+      const { database, clock } = pluginParts(request.server)
       const account = await findSession(database, sessionIdFor(cookie), clock.now())
       if (account !== undefined && cookie.endsWith(`.${markFor(account)}`)) return account
     }
@@ -103,7 +103,7 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
   }
 
   async function endSessions(request: FastifyRequest): Promise<void> {
-    const { database } = partsFor(request.server)
+    const { database } = pluginParts(request.server)
     for (const cookie of readSessionCookies(request, sessionSecret)) await endSession(database, sessionIdFor(cookie))
   }
 
@@ -131,7 +131,7 @@ export function staffAccounts({ accounts, sessionSecret, cookiePath }: StaffAcco
     },
 
     async startSession(request: FastifyRequest, account, mountPath) {
-      const { database, clock } = partsFor(request.server)
+      const { database, clock } = pluginParts(request.server)
       await endSessions(request)
       const id = await startSession(database, account, clock.now())
       const path = cookiePath ?? mountPath

@@ -7,7 +7,7 @@ import { type TestContext, test } from 'node:test'
 import { createAddressPrivacy } from '../../../src/clients/address-privacy.js'
 import { systemClock } from '../../../src/ground/time/clock.js'
 import { eraseClient } from '../../../src/operations/erasure/erase-client.js'
-import { partsFor } from '../../../src/plugin/parts.js'
+import { pluginParts } from '../../../src/plugin/parts.js'
 import type { RateLimitOptions } from '../../../src/plugin/settings/options.js'
 import { atEnd } from '../../support/at-end.js'
 import { openDatabase, startApp } from '../../support/build-app.js'
@@ -22,7 +22,7 @@ const OTHERS = ['ip:203.0.113.70', 'user:203.0.113.7', 'key:ip:203.0.113.7x']
 
 async function openUsage(t: TestContext, database: TestDatabase, plugin: RateLimitOptions = {}) {
   const { app } = await startApp(t, { database, plugin: { usage: ['tokens'], ...plugin } })
-  const { usage } = partsFor(app)
+  const { usage } = pluginParts(app)
   assert.ok(usage)
   return { app, usage }
 }

@@ -8,7 +8,7 @@ import { EventLog } from '../../../src/log/event-log.js'
 import { EventLogState } from '../../../src/log/event-log-state.js'
 import { HEALTH_CHECKS, probeHealth } from '../../../src/operations/health/health.js'
 import { eventLogProbe } from '../../../src/operations/health/probes.js'
-import { partsFor } from '../../../src/plugin/parts.js'
+import { pluginParts } from '../../../src/plugin/parts.js'
 import { atEnd } from '../../support/at-end.js'
 import { openDatabase, startApp } from '../../support/build-app.js'
 import { fakeClock } from '../../support/clock.js'
@@ -91,7 +91,7 @@ describe('app.smartRateLimit.health()', () => {
     )
     isAway = true
     for (let times = 0; times < 3; times++) await request('/')
-    await partsFor(app).usage?.flush()
+    await pluginParts(app).usage?.flush()
     const failing = await app.smartRateLimit.health()
     assert.deepEqual([failing.ok, failing.ready], [false, true])
     assert.match(failing.checks.usage.detail, /^\d s behind, \d waiting, \d lost since the start \(.*the disk is full/)

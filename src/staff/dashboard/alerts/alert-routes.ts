@@ -24,14 +24,14 @@ const MAX_TOLD = 20
 const KEPT_DAYS = 7
 
 export function registerAlertRoutes(routes: PageRoutes<'staffLog'>): void {
-  const { app, pages, database, clock, staffLog: log, settings: switches } = routes
-  const { alerts: settings } = switches
-  const job = findAlertJob(switches)
+  const { app, pages, database, clock, staffLog: log, settings } = routes
+  const { alerts } = settings
+  const job = findAlertJob(settings)
   const leases = new JobLeases(database)
 
   async function showAlerts(request: FastifyRequest, reply: FastifyReply) {
-    const on = channelsOn(settings).map((channel) => {
-      return { channel, watch: subscriptionOf(channel.create(settings, clock, ALERT_TIMES)) }
+    const on = channelsOn(alerts).map((channel) => {
+      return { channel, watch: subscriptionOf(channel.create(alerts, clock, ALERT_TIMES)) }
     })
     const watches = on.map(({ watch }) => watch)
     const [records, channels, told] = await fromDatabase(
@@ -43,10 +43,10 @@ export function registerAlertRoutes(routes: PageRoutes<'staffLog'>): void {
     )
     const actor = channels.length === 0 ? undefined : actorWith(request, RIGHT)
     const view = {
-      settings,
+      settings: alerts,
       channels,
       job: job && { nextMs: job.nextRun(clock.now()), record: records.find(({ name }) => name === job.name) },
-      isLogging: switches.enabled && switches.logEvents !== false,
+      isLogging: settings.enabled && settings.logEvents !== false,
       told,
       incidents: told.length === 0 ? [] : await readUnlessAway(routes, incidents({ days: KEPT_DAYS })),
       nowMs: clock.now(),
@@ -62,7 +62,7 @@ export function registerAlertRoutes(routes: PageRoutes<'staffLog'>): void {
 
   async function sendTest(request: FastifyRequest<{ Body: StaffForm }>, reply: FastifyReply) {
     await countAlertTest(routes, reply)
-    const outcomes = await actAs(request, RIGHT, () => sendTestMessages({ settings, database, clock, log }))
+    const outcomes = await actAs(request, RIGHT, () => sendTestMessages({ settings: alerts, database, clock, log }))
     note(request, outcomes)
     return leadOn(request, reply, ALERTS_PAGE, ALERTS_PAGE, testNotice(outcomes))
   }
