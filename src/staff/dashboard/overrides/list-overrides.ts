@@ -57,7 +57,7 @@ interface OverrideRow extends Omit<ListedOverride, 'entry' | 'isInForce' | 'posi
 
 /** Returns the list of overrides and bans. */
 export function overrideList(
-  { dialect, query }: Database,
+  { dialect, query }: Pick<Database, 'query' | 'dialect'>,
   privacy: AddressPrivacy | undefined,
   listing: OverrideListing,
   nowMs: number,
