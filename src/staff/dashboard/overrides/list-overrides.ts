@@ -3,20 +3,12 @@
 import type { AddressPrivacy } from '../../../clients/address-privacy.js'
 import { overrideClientsFor, storedSpellings } from '../../../clients/client-networks.js'
 import type { Database } from '../../../database/database.js'
-import type { Dialect } from '../../../database/dialect.js'
-import {
-  type List,
-  type Order,
-  type Page,
-  type PageStart,
-  type Parameters,
-  type Position,
-  readPage,
-} from '../../../database/list.js'
+import { type Dialect, type SqlValue, selectedColumns } from '../../../database/dialect.js'
+import type { List, Order, Parameters, Position } from '../../../database/list.js'
 import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
 import { bannedAtSql, lastsSql } from '../../../rules/ban.js'
 import { OVERRIDES, type OverrideEntry } from '../../../rules/overrides/override.js'
-import { readSomeEntries } from '../../../rules/read-entries.js'
+import { toEntry } from '../../../rules/read-entries.js'
 
 export const KINDS = ['blocks', 'exemptions', 'rates', 'bans'] as const
 export const STATES = ['in-force', 'expired'] as const
@@ -57,56 +49,50 @@ export interface ListedOverride {
   readonly actor: string
 }
 
-interface FoundRow {
-  readonly id: number
-  readonly client: string
-  readonly pathPattern: string
-  readonly expiresAt: number | null
-  readonly updatedAt: number
+/** A row as it is read, beside the columns of its fields. */
+interface OverrideRow extends Omit<ListedOverride, 'entry' | 'isInForce' | 'position'> {
   readonly isInForce: number
+  readonly [field: string]: SqlValue
 }
 
-/** Reads a page. */
-export async function listOverrides(
-  database: Database,
-  privacy: AddressPrivacy | undefined,
-  listing: OverrideListing,
-  page: { readonly from?: PageStart | undefined; readonly limit: number },
-  nowMs: number,
-): Promise<Page<ListedOverride>> {
-  const list = overrideList(database, privacy, listing, nowMs)
-  const found = await readPage(database.dialect, list, page)
-  return { ...found, rows: await completeRows(database, list, found.rows) }
-}
-
-/** Returns the list of the rows, without what `completeRows` adds. */
+/** Returns the list of overrides and bans. */
 export function overrideList(
-  { dialect, query }: Database,
+  { dialect, query }: Pick<Database, 'query' | 'dialect'>,
   privacy: AddressPrivacy | undefined,
   listing: OverrideListing,
   nowMs: number,
-): List<FoundRow> {
+): List<ListedOverride> {
+  const { text, kind, state, order } = listing
+  const positionOf = ({ id, client = '', pathPattern = '', expiresAt = null }: OverrideRow) =>
+    order === 'client' ? [client, pathPattern] : order === 'newest' ? [id] : [expiresAt, id]
   const inForceSql = (parameters: Parameters) =>
     `(expires_at IS NULL OR ${lastsSql(dialect, 'entry', parameters.add(Math.floor(nowMs)))})`
   return {
-    order: overrideOrder(listing.order),
-    position: ({ id, client, pathPattern, expiresAt }) =>
-      listing.order === 'client' ? [client, pathPattern] : listing.order === 'newest' ? [id] : [expiresAt, id],
-    where(parameters) {
-      const { text, kind, state } = listing
-      return [
-        ...(kind === undefined ? [] : [KIND_SQL[kind]]),
-        ...(state === undefined ? [] : [`${state === 'expired' ? 'NOT ' : ''}${inForceSql(parameters)}`]),
-        ...(text === '' ? [] : [containsText(text, privacy, dialect, parameters)]),
-      ]
-    },
-    select: (rest, parameters) =>
-      query<FoundRow>(
-        `SELECT id, client, path_pattern AS "pathPattern", expires_at AS "expiresAt", updated_at AS "updatedAt",
-           CASE WHEN ${inForceSql(parameters)} THEN 1 ELSE 0 END AS "isInForce"
+    order: overrideOrder(order),
+    position: ({ position }) => position,
+    where: (parameters) => [
+      ...(kind === undefined ? [] : [KIND_SQL[kind]]),
+      ...(state === undefined ? [] : [`${state === 'expired' ? 'NOT ' : ''}${inForceSql(parameters)}`]),
+      ...(text === '' ? [] : [containsText(text, privacy, dialect, parameters)]),
+    ],
+    async select(rest, parameters) {
+      const rows = await query<OverrideRow>(
+        `SELECT id, ${selectedColumns(Object.keys(OVERRIDES.fields))}, updated_at AS "updatedAt",
+           CASE WHEN ${inForceSql(parameters)} THEN 1 ELSE 0 END AS "isInForce",
+           COALESCE((SELECT actor FROM ${dialect.table('rate_limit_change')} AS change
+             WHERE change.entity = 'override' AND change.row_id = entry.id ORDER BY change.id DESC LIMIT 1), '') AS actor
          FROM ${dialect.table(OVERRIDES.table)} AS entry ${rest}`,
         parameters.values,
-      ),
+      )
+      return rows.map((row) => ({
+        id: row.id,
+        entry: toEntry(OVERRIDES.fields, row),
+        isInForce: row.isInForce === 1,
+        updatedAt: row.updatedAt,
+        position: positionOf(row),
+        actor: row.actor,
+      }))
+    },
   }
 }
 
@@ -136,41 +122,4 @@ function containsText(
   )
   const isTheirs = dialect.isOneOf('client', parameters.add(JSON.stringify(clients)), 'text')
   return `(${isTheirs} OR ${contains.join(' OR ')})`
-}
-
-/** Adds the fields, and who wrote them, to some rows. */
-export async function completeRows(
-  database: Database,
-  list: List<FoundRow>,
-  rows: readonly FoundRow[],
-): Promise<ListedOverride[]> {
-  if (rows.length === 0) return []
-  const { dialect } = database
-  const ids = JSON.stringify(rows.map(({ id }) => id))
-  const [entries, actors] = await Promise.all([
-    readSomeEntries(database, OVERRIDES, `WHERE ${dialect.isOneOf('id', '$1', 'bigint')}`, [ids]),
-    readActors(database, ids),
-  ])
-  const entryById = new Map(entries.map(({ id, entry }) => [id, entry]))
-  return rows.flatMap((row) => {
-    const { id, updatedAt, isInForce } = row
-    const entry = entryById.get(id)
-    // The override has ended just now.
-    if (entry === undefined) return []
-    return [
-      { id, entry, updatedAt, isInForce: isInForce === 1, position: list.position(row), actor: actors.get(id) ?? '' },
-    ]
-  })
-}
-
-/** Reads who changed rows last. */
-async function readActors({ dialect, query }: Database, ids: string): Promise<ReadonlyMap<number, string>> {
-  const table = dialect.table('rate_limit_change')
-  const rows = await query<{ rowId: number; actor: string }>(
-    `SELECT row_id AS "rowId", actor FROM ${table} WHERE id IN (
-       SELECT MAX(id) FROM ${table} WHERE entity = 'override' AND ${dialect.isOneOf('row_id', '$1', 'bigint')}
-       GROUP BY row_id)`,
-    [ids],
-  )
-  return new Map(rows.map(({ rowId, actor }) => [rowId, actor]))
 }
