@@ -2,7 +2,7 @@
 import type { CodeLimit } from '../../../http/code-limits.js'
 import type { Parts } from '../../../plugin/parts.js'
 import type { ReportWindow } from '../../../reports/report-window.js'
-import { type FoundTraffic, searchTraffic } from '../../../reports/search-traffic.js'
+import { type FoundTraffic, searchTraffic } from '../../../reports/traffic.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
 import { type FoundOverrides, findOverrides } from '../overrides/find-overrides.js'
 import type { PageRoutes } from '../page-routes.js'
