@@ -7,10 +7,7 @@ import type { Values } from '../../rules/description.js'
 import { MAX_NAMED_GROUPS } from '../../rules/group.js'
 import { RULES } from '../../rules/rule.js'
 import { refuseExtraGroup } from '../../rules/stored-groups.js'
-import { batchTransaction, interactiveTransaction, transactionClient } from './transaction-client.js'
-
-/** Numbers the lock of PostgreSQL that writers hold from before they count groups until they have committed. */
-const GROUP_LOCK = 72_707_371
+import { batchTransaction, isInTransaction, transactionClient } from './transaction-client.js'
 
 /** A write of rows, as a query extension has it. */
 export interface RowWrite {
@@ -23,11 +20,6 @@ export interface RowWrite {
   readonly rows: readonly Values[]
 }
 
-/** A write of rules, with the groups that it writes, but for the one without a name. */
-interface GroupWrite extends RowWrite {
-  readonly groups: readonly string[]
-}
-
 /**
  * Creates the function that sends a write of rules.
  *
@@ -37,58 +29,43 @@ interface GroupWrite extends RowWrite {
  */
 export function createGroupWriter(client: GeneratedClient, { provider, table }: Dialect) {
   const rules = table(RULES.table)
-  // Who locks the table waits for the first lock, and other writes by Prisma for the second.
-  const locks =
-    provider === 'sqlite'
-      ? []
-      : [`LOCK TABLE ${rules} IN ROW EXCLUSIVE MODE`, `SELECT pg_advisory_xact_lock(${GROUP_LOCK})`]
+  // Writers of groups wait for each other and for who has locked the table, and nobody who writes no group does.
+  const locks = provider === 'sqlite' ? [] : [`LOCK TABLE ${rules} IN SHARE UPDATE EXCLUSIVE MODE`]
   const written = new WeakMap<object, string[]>()
 
   /**
    * @returns the groups that are stored
    * @throws RuleValidationError where the write would leave one too many
    */
-  async function refuseExtra(queries: GeneratedClient, { where, groups }: GroupWrite) {
+  async function refuseExtra(queries: GeneratedClient, where: RowWrite['where'], groups: readonly string[]) {
     const before = await readGroups(queries, {})
     const kept = where === undefined ? before : await readGroups(queries, { NOT: where })
     refuseExtraGroup(before, [...kept, ...groups])
     return before
   }
 
-  async function writeAlone(write: GroupWrite): Promise<unknown> {
-    const stored = (await refuseExtra(client, write)).filter((group) => group !== '')
-    const most = Math.max(MAX_NAMED_GROUPS, stored.length)
+  return async function writeRules({ call, send, where, rows }: RowWrite): Promise<unknown> {
+    const groups = rows.flatMap(({ group }) => (typeof group === 'string' && group !== '' ? [group] : []))
+    if (groups.length === 0) return send()
+    const queries = transactionClient(client, call)
+    if (queries !== client) for (const sql of locks) await queries.$executeRawUnsafe(sql)
+    const batch = batchTransaction(call)
+    const together = batch === undefined ? groups : [...(written.get(batch) ?? []), ...groups]
+    if (batch !== undefined) written.set(batch, together)
+    const stored = await refuseExtra(queries, where, together)
+    if (isInTransaction(call)) return send()
+    const most = Math.max(MAX_NAMED_GROUPS, stored.filter((group) => group !== '').length)
     // No group may be NULL: the statement fails where there are too many.
     const check = `UPDATE ${rules} SET group_name = NULL
       WHERE (SELECT COUNT(DISTINCT group_name) FROM ${rules} WHERE group_name <> '') > ${most}`
     const locked = locks.map((sql) => client.$executeRawUnsafe(sql))
     try {
-      const answers = await client.$transaction([...locked, write.send(), client.$executeRawUnsafe(check)])
+      const answers = await client.$transaction([...locked, send(), client.$executeRawUnsafe(check)])
       return answers[locks.length]
     } catch (error) {
-      await refuseExtra(client, write)
+      await refuseExtra(client, where, groups)
       throw error
     }
-  }
-
-  return async function writeRules(rowWrite: RowWrite): Promise<unknown> {
-    const groups = rowWrite.rows.flatMap(({ group }) => (typeof group === 'string' && group !== '' ? [group] : []))
-    if (groups.length === 0) return rowWrite.send()
-    const write = { ...rowWrite, groups }
-    const batch = batchTransaction(write.call)
-    if (batch !== undefined) {
-      const ofBatch = written.get(batch) ?? []
-      written.set(batch, ofBatch)
-      ofBatch.push(...groups)
-      await refuseExtra(client, { ...write, groups: ofBatch })
-    } else if (interactiveTransaction(write.call) !== undefined) {
-      const queries = transactionClient(client, write.call)
-      for (const sql of locks) await queries.$executeRawUnsafe(sql)
-      await refuseExtra(queries, write)
-    } else {
-      return writeAlone(write)
-    }
-    return write.send()
   }
 }
 
