@@ -47,16 +47,11 @@ export interface HistoryOptions {
   readonly beforeId?: number | undefined
 }
 
-interface ChangeRow {
-  readonly id: number
+type ChangeRow = Pick<RowChange, 'id' | 'actor' | 'rowId' | 'name' | 'actionId'> & {
   readonly changedAt: number
-  readonly actor: string
   readonly source: string
   readonly entity: string
-  readonly rowId: number
-  readonly name: string
   readonly action: string
-  readonly actionId: string
   readonly before: string | null
   readonly after: string | null
 }
@@ -104,13 +99,13 @@ export async function listChanges(
   filter(until?.getTime(), (placeholder) => `changed_at < ${dialect.fromMs(placeholder)}`)
   filter(beforeId, (placeholder) => `id < ${dialect.whole(placeholder)}`)
   const where = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`
-  return (await readChanges(database, where, parameters)).map(toChange)
+  return (await readChanges(database, where, parameters)).map(withoutRow)
 }
 
 /** Returns the change of an id; undefined where there is none. */
-export async function findChange(database: Database, id: number): Promise<Change | undefined> {
-  const [row] = await readChanges(database, 'WHERE recorded.id = $2', [1, id])
-  return row && toChange(row)
+export async function findChange(database: ChangeTable, id: number): Promise<RowChange | undefined> {
+  const [change] = await readChangesOf(database, [id])
+  return change
 }
 
 /** Reads the changes of the rules or overrides that have, or had, one of these names: the newest first. */
@@ -121,7 +116,7 @@ export async function readChangesFor(
   limit: number,
 ): Promise<Change[]> {
   const where = `WHERE entity = $2 AND ${source.dialect.isOneOf('name', '$3', 'text')}`
-  return (await readChanges(source, where, [limit, entity, JSON.stringify(names)])).map(toChange)
+  return (await readChanges(source, where, [limit, entity, JSON.stringify(names)])).map(withoutRow)
 }
 
 /** A change, with the id of the row that was changed. */
@@ -139,8 +134,7 @@ export async function readRowChanges(
   const { dialect } = source
   const where = `WHERE entity = $2 AND row_id IN (SELECT named.row_id FROM ${dialect.table('rate_limit_change')} AS named
     WHERE named.entity = $2 AND ${dialect.isOneOf('named.name', '$3', 'text')})`
-  const rows = await readChanges(source, where, [limit, entity, JSON.stringify(names)])
-  return rows.map(toRowChange)
+  return readChanges(source, where, [limit, entity, JSON.stringify(names)])
 }
 
 /**
@@ -150,19 +144,15 @@ export async function readRowChanges(
  * @returns at most `limit` changes; none where the change does not exist
  */
 export async function readAction(database: ChangeTable, changeId: number, limit: number): Promise<RowChange[]> {
-  const [row] = Number.isSafeInteger(changeId)
-    ? await readChanges(database, 'WHERE recorded.id = $2', [1, changeId])
-    : []
-  if (row === undefined) return []
-  const rows = row.actionId === '' ? [row] : await readChanges(database, 'WHERE action_id = $2', [limit, row.actionId])
-  return rows.toReversed().map(toRowChange)
+  const change = Number.isSafeInteger(changeId) ? await findChange(database, changeId) : undefined
+  if (change === undefined || change.actionId === '') return change === undefined ? [] : [change]
+  return (await readChanges(database, 'WHERE action_id = $2', [limit, change.actionId])).toReversed()
 }
 
 /** Reads changes by their ids, with the ids of their rows. */
 export async function readChangesOf(source: ChangeTable, ids: readonly number[]): Promise<RowChange[]> {
   const where = `WHERE ${source.dialect.isOneOf('recorded.id', '$2', 'bigint')}`
-  const rows = ids.length === 0 ? [] : await readChanges(source, where, [ids.length, JSON.stringify(ids)])
-  return rows.map(toRowChange)
+  return ids.length === 0 ? [] : readChanges(source, where, [ids.length, JSON.stringify(ids)])
 }
 
 /** Returns how many changes the actions of some changes made. */
@@ -181,8 +171,8 @@ export async function countOfActions(
 
 /** Returns the newest change of an action; undefined where it changed nothing. */
 export async function findChangeOf(database: ChangeTable, actionId: string): Promise<Change | undefined> {
-  const [row] = await readChanges(database, 'WHERE action_id = $2', [1, actionId])
-  return row && toChange(row)
+  const [change] = await readChanges(database, 'WHERE action_id = $2', [1, actionId])
+  return change
 }
 
 /** Returns whether the history stores a field in milliseconds since the epoch. */
@@ -190,24 +180,21 @@ export function isMoment(entity: Description['entity'], name: string): boolean {
   return DESCRIPTIONS[entity].fields[name]?.kind === 'moment'
 }
 
-function readChanges(
+async function readChanges(
   { query, dialect }: ChangeTable,
   where: string,
   parameters: readonly SqlValue[],
-): Promise<ChangeRow[]> {
-  return query<ChangeRow>(
+): Promise<RowChange[]> {
+  const rows = await query<ChangeRow>(
     `SELECT id, changed_at AS "changedAt", actor, source, entity, row_id AS "rowId", name, action,
        action_id AS "actionId", before, after
      FROM ${dialect.table('rate_limit_change')} AS recorded ${where} ORDER BY id DESC LIMIT $1`,
     parameters,
   )
+  return rows.map(toChange)
 }
 
-function toRowChange(row: ChangeRow): RowChange {
-  return { ...toChange(row), rowId: row.rowId }
-}
-
-function toChange({ rowId: _, changedAt, source, entity, action, before, after, ...row }: ChangeRow): Change {
+function toChange({ changedAt, source, entity, action, before, after, ...row }: ChangeRow): RowChange {
   return {
     ...row,
     changedAt: new Date(changedAt),
@@ -217,4 +204,8 @@ function toChange({ rowId: _, changedAt, source, entity, action, before, after, 
     before: before === null ? null : JSON.parse(before),
     after: after === null ? null : JSON.parse(after),
   }
+}
+
+function withoutRow({ rowId: _, ...change }: RowChange): Change {
+  return change
 }
