@@ -7,6 +7,7 @@ import {
   type Extent,
   expandShorthand,
   type FieldTable,
+  givenFields,
   storedFields,
   type Values,
 } from './description.js'
@@ -23,18 +24,24 @@ export interface EntryContext {
 }
 
 /**
- * Returns the errors of values that are to be written: the one validation of rules and overrides.
+ * Validates the fields that a write gives: the one validation of rules and overrides, whoever writes them.
  *
- * @param given the fields that the write names: a rule whose list was removed can still be changed elsewhere
+ * @param stored the row that an update changes: a rule whose list was removed can still be changed elsewhere
+ * @returns the fields without a shorthand, and one message for every wrong field of the row
  */
-export function fieldErrors(
-  description: Pick<Description, 'errors'>,
+export function validateFields(
+  description: Pick<Description, 'fields' | 'errors' | 'shorthand'>,
   given: Values,
-  values: Values,
   extent: Extent,
   { nowMs, expiredMs = nowMs, sources }: EntryContext,
-): FieldErrors {
-  return { ...unmetErrors(given, sources), ...description.errors(values, extent, expiredMs) }
+  stored: Values = {},
+): { readonly values: Values; readonly errors: FieldErrors } {
+  const { values, errors } = expandShorthand(description, given, nowMs)
+  const row = { ...stored, ...givenFields(description.fields, values) }
+  return {
+    values,
+    errors: { ...unmetErrors(values, sources), ...description.errors(row, extent, expiredMs), ...errors },
+  }
 }
 
 /** Creates a complete entry as it is stored, from fields that people gave. It is valid where there are no errors. */
@@ -44,9 +51,7 @@ export function createEntry<Table extends FieldTable, Identity extends keyof Tab
   extent: Exclude<Extent, 'part'>,
   context: EntryContext,
 ): { readonly entry: Entry<Table>; readonly errors: FieldErrors } | { readonly errors: FieldErrors } {
-  const expanded = expandShorthand(description, given, context.nowMs)
-  const { values } = expanded
-  const errors = { ...fieldErrors(description, values, values, extent, context), ...expanded.errors }
+  const { values, errors } = validateFields(description, given, extent, context)
   if (Object.keys(errors).length > 0) return { errors }
   const stored = { ...defaultsFor(description.fields), ...storedFields(description.fields, values) }
   const inOrder = Object.keys(description.fields).map((name) => [name, stored[name]])

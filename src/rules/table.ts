@@ -1,18 +1,23 @@
 /** The only writer of rules and overrides: it validates, names the actor, writes, and has this process obey. */
 import type { ConditionSources } from '../clients/condition-sources.js'
 import type { Database } from '../database/database.js'
-import { type Dialect, runStatement, type SqlValue, type SqlWork, toColumn } from '../database/dialect.js'
+import {
+  type Dialect,
+  runStatement,
+  type SqlStatement,
+  type SqlValue,
+  type SqlWork,
+  toColumn,
+} from '../database/dialect.js'
 import { RuleValidationError } from '../ground/errors.js'
 import type { Kind } from '../ground/field.js'
-import { createEntry, fieldErrors } from './create-entry.js'
+import { createEntry, validateFields } from './create-entry.js'
 import {
   type Description,
   type Entry,
   type Extent,
-  expandShorthand,
   type FieldTable,
   fieldEntries,
-  givenFields,
   storedFields,
   type Values,
 } from './description.js'
@@ -112,23 +117,10 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
    * @throws RuleValidationError with a message for every field that would be wrong
    */
   *update({ id, entry }: IdentifiedEntry<Table>, given: Values): SqlWork<boolean> {
-    const { table, fields } = this.#description
-    const values = this.#expand(given)
-    // A condition that is not changed was refused or accepted before.
-    // Validated as given: no wrong value has a spelling.
-    this.#validate({ ...entry, ...givenFields(fields, values) }, 'stored', values)
-    const changes = storedFields(fields, values)
-    const changed = { ...entry, ...changes }
-    const same = yield* this.findSame(changed)
+    const changes = this.#validate(given, 'stored', entry)
+    const same = yield* this.findSame({ ...entry, ...changes })
     if (same !== undefined && same.id !== id) return false
-    const names = fieldEntries(fields).filter(([name]) => name in changes)
-    const columns = this.#columns(names)
-    yield* runStatement(
-      `UPDATE ${this.dialect.table(table)} AS stored
-       SET ${columns.map(({ column, value }) => `${column} = ${value}`).join(', ')} FROM ${this.dialect.jsonRows()}
-       WHERE stored.id = ${this.dialect.whole('$4')}`,
-      [JSON.stringify([storedValues(names, changed)]), this.#nowMs, changeToken(), id],
-    )
+    yield* this.#set([id], changes)
     return true
   }
 
@@ -139,21 +131,18 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
    * @throws RuleValidationError with a message for every wrong field
    */
   *setFields(ids: readonly number[], values: Values): SqlWork<void> {
-    if (ids.length === 0) return
+    if (ids.length > 0) yield* this.#set(ids, this.#validate(values, 'part'))
+  }
+
+  *#set(ids: readonly number[], changes: Values): SqlWork<void> {
     const { table, fields } = this.#description
-    this.#validate(values, 'part')
-    const names = fieldEntries(fields).filter(([name]) => name in values)
+    const names = fieldEntries(fields).filter(([name]) => name in changes)
     const columns = this.#columns(names)
     yield* runStatement(
       `UPDATE ${this.dialect.table(table)} AS stored
        SET ${columns.map(({ column, value }) => `${column} = ${value}`).join(', ')} FROM ${this.dialect.jsonRows()}
        WHERE ${this.dialect.isOneOf('stored.id', '$4', 'bigint')}`,
-      [
-        JSON.stringify([storedValues(names, storedFields(fields, values))]),
-        this.#nowMs,
-        changeToken(),
-        JSON.stringify(ids),
-      ],
+      [JSON.stringify([storedValues(names, changes)]), this.#nowMs, changeToken(), JSON.stringify(ids)],
     )
   }
 
@@ -183,24 +172,18 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
   }
 
   /**
-   * Deletes the rows of a condition, and names the actor in the changes that the triggers recorded, since a deleted row
-   * cannot carry it.
+   * Deletes the rows of a condition.
    *
    * @returns the number of rows
    */
   *delete(where: string, parameters: readonly SqlValue[]): SqlWork<number> {
     const { table, entity } = this.#description
-    const { source, actor, actionId } = currentAuthor()
+    const author = currentAuthor()
     const deleted = yield* runStatement<{ id: number }>(
       `DELETE FROM ${this.dialect.table(table)} WHERE ${where} RETURNING id`,
       parameters,
     )
-    if (deleted.length === 0) return 0
-    yield* runStatement(
-      `UPDATE ${this.dialect.table('rate_limit_change')} SET source = $1, actor = $2, action_id = $3
-       WHERE entity = $4 AND action = 'delete' AND source = 'sql' AND ${this.dialect.isOneOf('row_id', '$5', 'bigint')}`,
-      [source, actor, actionId, entity, JSON.stringify(deleted.map(({ id }) => id))],
-    )
+    if (deleted.length > 0) yield ascription(this.dialect, entity, deleted, author)
     return deleted.length
   }
 
@@ -229,16 +212,12 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
     throw new RuleValidationError(created.errors, [], this.#description.entity)
   }
 
-  #expand(given: Values): Values {
-    const { values, errors } = expandShorthand(this.#description, given, this.#nowMs)
-    if (Object.keys(errors).length > 0) throw new RuleValidationError(errors, [], this.#description.entity)
-    return values
-  }
-
-  #validate(values: Values, extent: Extent, given = values): void {
+  /** Returns given fields as they are stored. */
+  #validate(given: Values, extent: Extent, stored?: Values): Values {
     const context = { nowMs: this.#nowMs, sources: this.#sources }
-    const errors = fieldErrors(this.#description, given, values, extent, context)
+    const { values, errors } = validateFields(this.#description, given, extent, context, stored)
     if (Object.keys(errors).length > 0) throw new RuleValidationError(errors, [], this.#description.entity)
+    return storedFields(this.#description.fields, values)
   }
 
   /** Returns the columns that a statement writes, with the values of a JSON row in `$1`, the time `$2` and the token `$3`. */
@@ -255,6 +234,23 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
       { column: 'updated_at', value: dialect.fromMs(dialect.whole('$2')) },
       { column: 'changed_by', value: '$3' },
     ]
+  }
+}
+
+/**
+ * Returns the statement that names the actor in the changes that the triggers recorded of deleted rows, which cannot carry
+ * it. Its parameters stand in their order.
+ */
+export function ascription(
+  dialect: Dialect,
+  entity: Description['entity'],
+  deleted: readonly { readonly id: number | bigint }[],
+  { source, actor, actionId } = currentAuthor(),
+): SqlStatement {
+  return {
+    sql: `UPDATE ${dialect.table('rate_limit_change')} SET source = $1, actor = $2, action_id = $3
+      WHERE entity = $4 AND action = 'delete' AND source = 'sql' AND ${dialect.isOneOf('row_id', '$5', 'bigint')}`,
+    parameters: [source, actor, actionId, entity, JSON.stringify(deleted.map(({ id }) => Number(id)))],
   }
 }
 

@@ -3,12 +3,13 @@ import type { Prisma } from '../../database/generated/sqlite/client.js'
 import type { GeneratedClient } from '../../database/prisma/generated-client.js'
 import { type FieldErrors, RuleValidationError, type WrongRow } from '../../ground/errors.js'
 import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
-import { fieldErrors } from '../../rules/create-entry.js'
-import { type Description, type Extent, expandShorthand, spelled, type Values } from '../../rules/description.js'
-import { changeToken, currentAuthor } from '../../rules/history/actor.js'
+import { validateFields } from '../../rules/create-entry.js'
+import { type Description, type Extent, spelled, type Values } from '../../rules/description.js'
+import { changeToken } from '../../rules/history/actor.js'
+import { ascription } from '../../rules/table.js'
 import type { RowWrite } from './checked-groups.js'
 import { interactiveTransaction, transactionClient } from './transaction-client.js'
-import { merge, plainFields, type StoredRow, toValues, toWhere } from './write-args.js'
+import { plainFields, type StoredRow, toValues, toWhere } from './write-args.js'
 
 /** A model whose writes are validated. */
 export interface CheckedModel {
@@ -25,8 +26,10 @@ interface ModelRows {
   findMany(query: { where: never; select?: { id: true } }): PromiseLike<StoredRow[]>
 }
 
-/** The fields of one row that a write gives, without a shorthand, and the message for a wrong shorthand. */
-interface Given {
+/** The fields of one row that a write gives, as the table validates them. */
+interface Checked {
+  /** As Prisma writes them, without the actor. */
+  readonly data: Values
   readonly values: Values
   readonly errors: FieldErrors
 }
@@ -49,14 +52,11 @@ export interface WriteOptions {
    * for its parts, and Prisma, closed at the wrong moment of a query, waits for that query for ever.
    */
   readonly underWay: Set<Promise<unknown>>
-  /** The database, which knows what conditions may ask. */
-  readonly main: Pick<Database, 'sources'>
+  /** The database of rules, which knows what conditions may ask. */
+  readonly main: Pick<Database, 'sources' | 'dialect'>
   /** Returns the time to which expiries are compared, in milliseconds. */
   readonly now: () => number
 }
-
-/** The most deletions that one statement ascribes: SQLite takes 999 parameters. */
-const ASCRIBED = 500
 
 /**
  * Creates the query extension of a model. An invalid write is refused with all its errors; a valid one is stamped with
@@ -69,36 +69,29 @@ export function checkedWrites(
   client: GeneratedClient,
   { changed, underWay, main, now }: WriteOptions,
 ) {
-  const { entity, fields, identity } = description
+  const { entity, fields, identity, shorthand } = description
 
-  function given(data: unknown): Given {
-    return expandShorthand(description, toValues(data), now())
-  }
-
-  function errorsFor({ values, errors }: Given, extent: Extent, named = values): FieldErrors {
+  /** @param row the stored row that an update changes */
+  function check(input: unknown, extent: Extent, row?: StoredRow): Checked {
+    const long = toValues(input)
     const context = { nowMs: now(), sources: main.sources }
-    return { ...fieldErrors(description, plainFields(named), plainFields(values), extent, context), ...errors }
+    const { values, errors } = validateFields(description, plainFields(long, row), extent, context, row)
+    // A wrong value has no spelling.
+    const spellings = hasAny(errors) ? {} : spelled(fields, values)
+    // Prisma takes an undefined value for absent.
+    return { data: { ...long, ...(shorthand && { [shorthand.name]: undefined }), ...spellings }, values, errors }
   }
 
-  function stamped({ values }: Given, changedBy = changeToken()): Values {
-    return { ...values, ...spelled(fields, plainFields(values)), changedBy }
+  function checkUpdate(input: unknown, row: StoredRow | null): Checked {
+    return row === null ? check(input, 'part') : check(input, 'stored', row)
   }
 
-  function merged(row: StoredRow, data: Given): Given {
-    return { ...data, values: merge(row, data.values) }
-  }
-
-  /** Returns the errors of an update, and of the fields that it leaves as they are. */
-  function updateErrors(data: Given, row: StoredRow | null): FieldErrors {
-    return row === null ? errorsFor(data, 'part') : errorsFor(merged(row, data), 'stored', data.values)
-  }
-
-  async function wrongRows(rows: readonly Given[], extent: Extent): Promise<WrongRow[]> {
+  async function wrongRows<T>(rows: readonly T[], checkRow: (row: T) => [Values, FieldErrors]): Promise<WrongRow[]> {
     const wrong: WrongRow[] = []
     const slices = new CooperativeYield()
     for (const [index, row] of rows.entries()) {
-      const errors = errorsFor(row, extent, extent === 'new' ? row.values : {})
-      if (hasAny(errors)) wrong.push({ index, name: String(row.values[identity[0] ?? ''] ?? ''), errors })
+      const [values, errors] = checkRow(row)
+      if (hasAny(errors)) wrong.push({ index, name: String(values[identity[0] ?? ''] ?? ''), errors })
       if (slices.over()) await slices.pause()
     }
     return wrong
@@ -114,10 +107,10 @@ export function checkedWrites(
   }
 
   /** @param where the stored rows that are changed; undefined where rows are created */
-  function saved(call: Write, args: object, rows: readonly Given[], where?: object): Promise<unknown> {
+  function saved(call: Write, args: object, rows: readonly Checked[], where?: object): Promise<unknown> {
     // The arguments are those of the extension's own call; the types cannot express that for all models at once.
-    const send = () => call.query(args as never)
-    return written(call, () => save({ call, send, where, rows: rows.map(({ values }) => plainFields(values)) }))
+    const send = () => call.query({ ...call.args, ...args } as never)
+    return written(call, () => save({ call, send, where, rows: rows.map(({ values }) => values) }))
   }
 
   async function written(call: Write, send: () => Promise<unknown>): Promise<unknown> {
@@ -129,52 +122,52 @@ export function checkedWrites(
   }
 
   function create(call: Write) {
-    const data = given(Reflect.get(call.args, 'data'))
-    refuse(errorsFor(data, 'new'))
-    return saved(call, { ...call.args, data: stamped(data) }, [data])
+    const row = check(Reflect.get(call.args, 'data'), 'new')
+    refuse(row.errors)
+    return saved(call, { data: { ...row.data, changedBy: changeToken() } }, [row])
   }
 
   async function createMany(call: Write) {
     const input: unknown = Reflect.get(call.args, 'data') ?? []
-    const rows = (Array.isArray(input) ? input : [input]).map(given)
-    const wrong = await wrongRows(rows, 'new')
+    const rows: Checked[] = []
+    const wrong = await wrongRows([input].flat(), (each) => {
+      const row = check(each, 'new')
+      rows.push(row)
+      return [row.values, row.errors]
+    })
     if (Array.isArray(input)) refuse({}, wrong)
     else refuse(wrong[0]?.errors ?? {})
-    const token = changeToken()
-    return saved(call, { ...call.args, data: rows.map((row) => stamped(row, token)) }, rows)
+    const changedBy = changeToken()
+    return saved(call, { data: rows.map(({ data }) => ({ ...data, changedBy })) }, rows)
   }
 
   async function update(call: Write) {
     const row = await find(transactionClient(client, call), call.args)
-    const data = given(Reflect.get(call.args, 'data'))
-    refuse(updateErrors(data, row))
-    return saved(call, { ...call.args, data: stamped(data) }, [data], toWhere(call.args))
+    const updated = checkUpdate(Reflect.get(call.args, 'data'), row)
+    refuse(updated.errors)
+    return saved(call, { data: { ...updated.data, changedBy: changeToken() } }, [updated], toWhere(call.args))
   }
 
   async function updateMany(call: Write) {
-    const data = given(Reflect.get(call.args, 'data'))
+    const input: unknown = Reflect.get(call.args, 'data')
+    const updated = checkUpdate(input, null)
     const rows = await rowsFor(transactionClient(client, call)).findMany({ where: toWhere(call.args) as never })
-    const updateFieldErrors = updateErrors(data, null)
-    const wrong = await wrongRows(
-      rows.map((row) => merged(row, data)),
-      'stored',
-    )
-    // Errors of the update itself are reported once, not for every row.
-    const others = wrong.map((row) => ({ ...row, errors: without(row.errors, updateFieldErrors) }))
-    refuse(
-      updateFieldErrors,
-      others.filter(({ errors }) => hasAny(errors)),
-    )
-    return saved(call, { ...call.args, data: stamped(data) }, [data], toWhere(call.args))
+    const wrong = await wrongRows(rows, (row) => {
+      const { values, errors } = checkUpdate(input, row)
+      // Errors of the update itself are reported once, not for every row.
+      return [{ ...row, ...values }, without(errors, updated.errors)]
+    })
+    refuse(updated.errors, wrong)
+    return saved(call, { data: { ...updated.data, changedBy: changeToken() } }, [updated], toWhere(call.args))
   }
 
   async function upsert(call: Write) {
     const row = await find(transactionClient(client, call), call.args)
-    const created = given(Reflect.get(call.args, 'create'))
-    const updated = given(Reflect.get(call.args, 'update'))
-    refuse({ ...errorsFor(created, 'new'), ...updateErrors(updated, row) })
-    const token = changeToken()
-    const args = { ...call.args, create: stamped(created, token), update: stamped(updated, token) }
+    const created = check(Reflect.get(call.args, 'create'), 'new')
+    const updated = checkUpdate(Reflect.get(call.args, 'update'), row)
+    refuse({ ...created.errors, ...updated.errors })
+    const changedBy = changeToken()
+    const args = { create: { ...created.data, changedBy }, update: { ...updated.data, changedBy } }
     return row === null ? saved(call, args, [created]) : saved(call, args, [updated], toWhere(call.args))
   }
 
@@ -199,22 +192,14 @@ export function checkedWrites(
     })
   }
 
-  /** Records who deleted rows in the changes that the trigger recorded, since a deleted row cannot carry it. */
   async function ascribe(queries: GeneratedClient, rows: readonly Pick<StoredRow, 'id'>[]): Promise<void> {
-    const ascription = ascribeAll(queries, rows)
-    underWay.add(ascription)
-    await ascription.finally(() => underWay.delete(ascription))
-  }
-
-  async function ascribeAll(queries: GeneratedClient, rows: readonly Pick<StoredRow, 'id'>[]): Promise<void> {
-    const author = currentAuthor()
-    for (let start = 0; start < rows.length; start += ASCRIBED) {
-      const ids = rows.slice(start, start + ASCRIBED).map(({ id }) => BigInt(id))
-      await queries.rateLimitChange.updateMany({
-        where: { entity, rowId: { in: ids }, action: 'delete', source: 'sql' },
-        data: author,
-      })
-    }
+    if (rows.length === 0) return
+    const { sql, parameters } = ascription(main.dialect, entity, rows)
+    // Prisma's driver of SQLite takes parameters in their order.
+    const text = main.dialect.provider === 'sqlite' ? sql.replace(/\$\d/g, '?') : sql
+    const ascribed = Promise.resolve(queries.$executeRawUnsafe(text, ...parameters))
+    underWay.add(ascribed)
+    await ascribed.finally(() => underWay.delete(ascribed))
   }
 
   return {

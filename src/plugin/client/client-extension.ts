@@ -42,7 +42,7 @@ export function withCheckedWrites(
   const rules = {
     description: RULES,
     rows: ({ rateLimitRule }: GeneratedClient) => rateLimitRule,
-    save: createGroupWriter(client),
+    save: createGroupWriter(client, database.dialect),
   }
   const overrides = { description: OVERRIDES, rows: ({ rateLimitOverride }: GeneratedClient) => rateLimitOverride }
   return client

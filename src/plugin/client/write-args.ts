@@ -17,19 +17,9 @@ export function toWhere(args: object): object {
   return typeof where === 'object' && where !== null ? where : {}
 }
 
-/** Returns the fields without the long form; undefined where a value depends on the stored row. */
-export function plainFields(data: Values): Values {
-  return Object.fromEntries(Object.entries(data).map(([field, value]) => [field, plainValue(value, undefined)]))
-}
-
-/** Returns a stored row as an update leaves it. */
-export function merge(row: StoredRow, data: Values): Values {
-  const merged: Record<string, unknown> = { ...row }
-  for (const [field, value] of Object.entries(data)) {
-    const plain = plainValue(value, row[field])
-    if (plain !== undefined) merged[field] = plain
-  }
-  return merged
+/** Returns the fields without the long form; undefined where a value depends on a stored row that is not given. */
+export function plainFields(data: Values, row?: StoredRow): Values {
+  return Object.fromEntries(Object.entries(data).map(([field, value]) => [field, plainValue(value, row?.[field])]))
 }
 
 /** Returns the value of Prisma's long form of an update: `{ set: '5/m' }`, `{ increment: 1 }`. */

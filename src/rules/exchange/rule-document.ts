@@ -44,18 +44,33 @@ export function documentSchema() {
   }
 }
 
-function listSchema({ fields, shorthand }: Pick<Description, 'fields' | 'shorthand'>, description: string): object {
-  const defaults = defaultsFor(fields)
-  const items = {
+function listSchema(listed: Writable, description: string): object {
+  const defaults = defaultsFor(listed.fields)
+  const required = Object.keys(listed.fields).filter((name) => !(name in defaults))
+  return { type: 'array', items: { ...writtenSchema(listed), required }, description }
+}
+
+type Writable = Pick<Description, 'fields' | 'shorthand'>
+
+/**
+ * Returns the JSON Schema of fields that are written, in a document or in a request to the API.
+ *
+ * @param parsed adds the parser of a field to its schema
+ */
+export function writtenSchema(
+  { fields, shorthand }: Writable,
+  parsed: (parse: (value: unknown) => unknown, schema: object) => object = (_, schema) => schema,
+) {
+  return {
     type: 'object',
-    required: Object.keys(fields).filter((name) => !(name in defaults)),
     properties: {
-      ...Object.fromEntries(Object.entries(fields).map(([name, field]) => [name, fieldSchema(field)])),
-      ...(shorthand && { [shorthand.name]: shorthand.schema }),
+      ...Object.fromEntries(
+        Object.entries(fields).map(([name, field]) => [name, parsed(field.parse, fieldSchema(field))]),
+      ),
+      ...(shorthand && { [shorthand.name]: parsed((value) => shorthand.parse(value, 0), shorthand.schema) }),
     },
     additionalProperties: false,
   }
-  return { type: 'array', items, description }
 }
 
 /**

@@ -45,19 +45,19 @@ export async function validateDocument(
   const errors = new Map<string, string>()
   const complain: Complain = (location, message) => errors.set(location, errors.get(location) ?? inFewWords(message))
   if (!isObject(document)) throw new RuleDocumentError({ document: 'must be an object' })
-  const fields = pickFields(document, FIELD_NAMES)
+  const { version, $schema = '' } = document
   // The meaning of another version is unknown.
-  if (fields.version !== DOCUMENT_VERSION) throw new RuleDocumentError({ version: versionComplaint(fields.version) })
+  if (version !== DOCUMENT_VERSION) throw new RuleDocumentError({ version: versionComplaint(version) })
   for (const [field, message] of unknownFields(document, FIELD_NAMES)) complain(field || 'document', message)
-  if (typeof (fields.$schema ?? '') !== 'string') complain('$schema', 'must be a text')
-  if (fields.rules === undefined && fields.overrides === undefined) {
+  if (typeof $schema !== 'string') complain('$schema', 'must be a text')
+  if (document.rules === undefined && document.overrides === undefined) {
     complain('rules', 'is missing: give "rules", "overrides" or both; an empty list deletes all')
   }
   const isEnough = () => errors.size >= ENOUGH
   // A past expiry is no error here: the file is old, and the entry is left out.
   const context = { nowMs, expiredMs: Number.NEGATIVE_INFINITY, sources }
-  const rules = await validateEntries(RULES, fields.rules, context, complain, isEnough)
-  const overrides = await validateEntries(OVERRIDES, fields.overrides, context, complain, isEnough)
+  const rules = await validateEntries(RULES, document.rules, context, complain, isEnough)
+  const overrides = await validateEntries(OVERRIDES, document.overrides, context, complain, isEnough)
   if (errors.size > 0) throw new RuleDocumentError(Object.fromEntries(errors))
   return { rules, overrides }
 }
@@ -124,7 +124,7 @@ function validateEntry<Table extends FieldTable, Identity extends keyof Table & 
   }
   const { fields, shorthand } = description
   const accepted = [...Object.keys(fields), ...(shorthand === undefined ? [] : [shorthand.name])]
-  const created = createEntry(description, pickFields(value, accepted), 'new', context)
+  const created = createEntry(description, value, 'new', context)
   const errors = new Map([...Object.entries(created.errors), ...unknownFields(value, accepted)])
   for (const [field, message] of errors) complain(field === '' ? location : `${location}.${field}`, message)
   return errors.size === 0 && 'entry' in created ? created.entry : undefined
@@ -132,11 +132,6 @@ function validateEntry<Table extends FieldTable, Identity extends keyof Table & 
 
 function isObject(value: unknown): value is Values {
   return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
-
-/** Returns the known fields of an object, without those that are `undefined`: it may have a million others. */
-function pickFields(values: Values, names: readonly string[]): Values {
-  return Object.fromEntries(names.flatMap((field) => (values[field] === undefined ? [] : [[field, values[field]]])))
 }
 
 /** Returns the complaints about the first unknown fields of an object, and one without a field when there are more. */

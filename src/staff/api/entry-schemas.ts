@@ -9,7 +9,7 @@ import {
   fieldEntries,
   type Values,
 } from '../../rules/description.js'
-import { DOCUMENT_VERSION, documentSchema, fieldSchema } from '../../rules/exchange/rule-document.js'
+import { DOCUMENT_VERSION, documentSchema, fieldSchema, writtenSchema } from '../../rules/exchange/rule-document.js'
 import { CHANGE_SOURCES } from '../../rules/history/actor.js'
 import { CHANGE_ENTITIES } from '../../rules/history/history.js'
 import { OVERRIDES, type OverrideEntry } from '../../rules/overrides/override.js'
@@ -47,20 +47,14 @@ export function parsedBy<Schema extends TSchema>(parse: (value: unknown) => unkn
   return Type.Refine(schema, (value) => problem(value) === '', problem)
 }
 
-type Writable = Pick<Description, 'fields' | 'shorthand'>
-
 /** Creates the schema of fields to be written: an absent one keeps its value, or takes its default. */
-export function writtenFields({ fields, shorthand }: Writable, required: readonly string[] = []) {
+export function writtenFields(
+  description: Pick<Description, 'fields' | 'shorthand'>,
+  required: readonly string[] = [],
+) {
   return Type.Unsafe<Values>({
-    type: 'object',
-    properties: {
-      ...Object.fromEntries(
-        fieldEntries(fields).map(([name, field]) => [name, parsedBy(field.parse, fieldSchema(field))]),
-      ),
-      ...(shorthand && { [shorthand.name]: parsedBy((value) => shorthand.parse(value, 0), shorthand.schema) }),
-    },
+    ...writtenSchema(description, parsedBy),
     ...(required.length > 0 ? { required } : { minProperties: 1 }),
-    additionalProperties: false,
   })
 }
 

@@ -2,10 +2,8 @@
 import type { Field } from '../../../ground/field.js'
 import { shortened } from '../../../ground/shortened.js'
 import { POLICY_SCOPE } from '../../../reports/incidents/incident.js'
-import { type Description, defaultsFor, type FieldTable, fieldEntries } from '../../../rules/description.js'
-import type { Change, ChangedFields } from '../../../rules/history/history.js'
-import { OVERRIDES } from '../../../rules/overrides/override.js'
-import { RULES } from '../../../rules/rule.js'
+import { type Description, defaultsFor, fieldEntries, type Values } from '../../../rules/description.js'
+import { type Change, type ChangedFields, DESCRIPTIONS } from '../../../rules/history/history.js'
 import { formatTime, visible } from '../format.js'
 import { EVERY_PATH } from '../override-actions.js'
 import { endWords } from '../override-words.js'
@@ -40,19 +38,21 @@ const MAX_VALUE_LENGTH = 60
 
 /** Describes a change. */
 export function describeChange(change: Described): ChangeWords {
-  if (change.entity === 'incident') return { sentence: incidentSentence(change), fields: [] }
-  const fields = fieldChanges(change)
-  return {
-    sentence: change.entity === 'rule' ? ruleSentence(change, fields) : overrideSentence(change, fields),
-    fields,
-  }
+  const { entity, before, after } = change
+  if (entity === 'incident') return { sentence: incidentSentence(change), fields: [] }
+  const fields = fieldChanges(entity, before, after)
+  return { sentence: entity === 'rule' ? ruleSentence(change, fields) : overrideSentence(change, fields), fields }
 }
 
-function fieldChanges({ entity, before, after }: Described): FieldChange[] {
-  const { fields }: Description<FieldTable> = entity === 'rule' ? RULES : OVERRIDES
+/** Returns the fields that differ in two states, of the history or of documents: what a state lacks is the default. */
+export function fieldChanges(
+  entity: Description['entity'],
+  before: Values | null,
+  after: Values | null,
+): FieldChange[] {
+  const { fields } = DESCRIPTIONS[entity]
   const defaults = defaultsFor(fields)
-  // A change of before the table had a field says nothing about it.
-  const text = (state: ChangedFields | null, name: string, field: Field) =>
+  const text = (state: Values | null, name: string, field: Field) =>
     valueText(field, state?.[name] === undefined ? defaults[name] : state[name])
   return fieldEntries(fields).flatMap(([name, field]) => {
     const [old, now] = [text(before, name, field), text(after, name, field)]
@@ -70,17 +70,22 @@ function fieldChanges({ entity, before, after }: Described): FieldChange[] {
   })
 }
 
-/** Returns a stored value as it is shown; moments are in milliseconds since the epoch. */
+/** Returns a stored value as it is shown; moments are in milliseconds since the epoch, or in the text of documents. */
 function valueText({ kind }: Pick<Field, 'kind'>, value: unknown): string {
   if (value === null || value === undefined || value === '') return 'none'
   if (kind === 'boolean') return value === true || value === 1 ? 'yes' : 'no'
   // Raw SQL may have written a moment that is no time.
-  const isTime = kind === 'moment' && typeof value === 'number' && !Number.isNaN(new Date(value).getTime())
-  return isTime ? `${formatTime(value)} UTC` : visible(String(value))
+  const ms = kind === 'moment' ? new Date(typeof value === 'number' ? value : String(value)).getTime() : Number.NaN
+  return Number.isNaN(ms) ? visible(String(value)) : `${formatTime(ms)} UTC`
+}
+
+/** Names an incident: `incident of the policy search`. */
+export function incidentNoun(name: string): string {
+  return `incident of ${name.startsWith(POLICY_SCOPE) ? `the policy ${visible(name.slice(POLICY_SCOPE.length))}` : visible(name)}`
 }
 
 function incidentSentence({ name, after }: Described): string {
-  const of = `the incident of ${name.startsWith(POLICY_SCOPE) ? `the policy ${visible(name.slice(POLICY_SCOPE.length))}` : visible(name)}`
+  const of = `the ${incidentNoun(name)}`
   return after?.ignored === true ? `ignored ${of}` : `watched ${of} again`
 }
 
@@ -134,11 +139,6 @@ function whereWords(fields: ChangedFields | null): string {
   return isEverywhere ? '' : ` where the path matches ${visible(pathPattern)}`
 }
 
-/** Names a field and its former value, as a button or a notice of a revert: `rate back to 5/m`, `the rate 5/m again`. */
-export function formerValue(field: FieldChange, form: 'back' | 'again'): string {
-  return form === 'back' ? `${field.noun} back to ${cut(field.before)}` : `the ${field.noun} ${cut(field.before)} again`
-}
-
 function listed(fields: readonly FieldChange[]): string {
   const others = fields.length - MAX_IN_SENTENCE
   const named = (others <= 1 ? fields : fields.slice(0, MAX_IN_SENTENCE)).map(inSentence)
@@ -151,6 +151,7 @@ function inSentence(field: FieldChange): string {
   return after === undefined ? `${field.noun} ${cut(before)}` : `the ${field.noun} from ${cut(before)} to ${cut(after)}`
 }
 
-function cut(text = ''): string {
+/** Cuts a value for a sentence. */
+export function cut(text = ''): string {
   return shortened(text, MAX_VALUE_LENGTH)
 }

@@ -1,9 +1,8 @@
 /** Says what became of a change, what Revert would do, and what it did. */
-import { POLICY_SCOPE } from '../../../reports/incidents/incident.js'
 import type { Change } from '../../../rules/history/history.js'
 import type { Standing } from '../../../rules/history/standing.js'
 import { formatCount, formatTime, visible } from '../format.js'
-import { describeChange, formerValue, overrideNoun } from './change-sentence.js'
+import { cut, describeChange, incidentNoun, overrideNoun } from './change-sentence.js'
 
 /** Says what became of a change; empty where its sentence says it all. */
 export function standingWords({ entity, action }: Change, standing: Standing | undefined, nowMs: number): string {
@@ -20,36 +19,30 @@ export function standingWords({ entity, action }: Change, standing: Standing | u
 
 /** Says what Revert would do, on its button. */
 export function revertText(change: Change, count: number): string {
-  if (count > 1) return `Revert all ${formatCount(count)}`
-  const { entity, action, before, after } = change
-  if (entity === 'incident') return `Revert: ${after?.ignored === true ? 'watches it again' : 'ignores it again'}`
-  const what = entity === 'rule' ? 'rule' : overrideNoun(before ?? after)
-  if (action === 'create') return `Revert: ${entity === 'rule' ? 'deletes' : 'ends'} the ${what}`
-  if (action === 'delete') return `Revert: restores the ${what}`
-  const { fields } = describeChange(change)
-  const [only] = fields
-  if (only?.name === 'isActive' && fields.length === 1) return `Revert: switches it ${before?.isActive ? 'on' : 'off'}`
-  return fields.length === 1 && only !== undefined
-    ? `Revert: ${formerValue(only, 'back')}`
-    : 'Revert: restores the fields'
+  return count > 1 ? `Revert all ${formatCount(count)}` : `Revert: ${revertWords(change)[0]}`
 }
 
 /** Says what a revert did. */
 export function revertedWords(change: Change, count: number): string {
-  if (count > 1) return `${formatCount(count)} changes were reverted.`
+  return count > 1 ? `${formatCount(count)} changes were reverted.` : `The ${revertWords(change)[1]}.`
+}
+
+function revertWords(change: Change): [would: string, did: string] {
   const { entity, name, action, before, after } = change
   if (entity === 'incident') {
-    const subject = name.startsWith(POLICY_SCOPE) ? `the policy ${name.slice(POLICY_SCOPE.length)}` : name
-    return `The incident of ${visible(subject)} is ${after?.ignored === true ? 'watched' : 'ignored'} again.`
+    const [again, done] = after?.ignored === true ? ['watches', 'watched'] : ['ignores', 'ignored']
+    return [`${again} it again`, `${incidentNoun(name)} is ${done} again`]
   }
-  const what = entity === 'rule' ? `rule ${visible(name)}` : `${overrideNoun(before ?? after)} of ${visible(name)}`
-  if (action === 'create') return `The ${what} ${entity === 'rule' ? 'was deleted' : 'has ended'}.`
-  if (action === 'delete') return `The ${what} was restored.`
-  const { fields } = describeChange(change)
-  const [only] = fields
-  if (only?.name === 'isActive' && fields.length === 1)
-    return `The ${what} is switched ${before?.isActive ? 'on' : 'off'} again.`
-  return fields.length === 1 && only !== undefined
-    ? `The ${what} has ${formerValue(only, 'again')}.`
-    : `The ${what} has its former fields again.`
+  const isRule = entity === 'rule'
+  const noun = isRule ? entity : overrideNoun(before ?? after)
+  const row = `${noun}${isRule ? '' : ' of'} ${visible(name)}`
+  if (action === 'create')
+    return [`${isRule ? 'deletes' : 'ends'} the ${noun}`, `${row} ${isRule ? 'was deleted' : 'has ended'}`]
+  if (action === 'delete') return [`restores the ${noun}`, `${row} was restored`]
+  const [field, ...others] = describeChange(change).fields
+  if (field === undefined || others.length > 0) return ['restores the fields', `${row} has its former fields again`]
+  const state = before?.isActive ? 'on' : 'off'
+  if (field.name === 'isActive') return [`switches it ${state}`, `${row} is switched ${state} again`]
+  const value = cut(field.before)
+  return [`${field.noun} back to ${value}`, `${row} has the ${field.noun} ${value} again`]
 }

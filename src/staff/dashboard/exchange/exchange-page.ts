@@ -3,10 +3,9 @@ import { shortened } from '../../../ground/shortened.js'
 import type { Description, Entry, FieldTable, Values } from '../../../rules/description.js'
 import type { Difference } from '../../../rules/exchange/difference.js'
 import type { ImportResult } from '../../../rules/exchange/exchange.js'
-import type { ChangedFields } from '../../../rules/history/history.js'
 import { OVERRIDES } from '../../../rules/overrides/override.js'
 import { RULES } from '../../../rules/rule.js'
-import { describeChange } from '../changes/change-sentence.js'
+import { fieldChanges } from '../changes/change-sentence.js'
 import { formatCount, visible } from '../format.js'
 
 /** Rows of each kind that the page lists; the others are counted. */
@@ -19,11 +18,8 @@ const ACTIONS = { create: 'created', update: 'changed', delete: 'deleted' } as c
 
 type Action = keyof typeof ACTIONS
 
-/** The effect of an import on a row, or on the fields of one. */
-interface RowChange {
-  readonly before: Values | null
-  readonly after: Values | null
-}
+/** A row, or the fields of one that change, before and after an import. */
+type Sides = [before: Values | null, after: Values | null]
 
 /** Returns what an import would do, in the order of the page. */
 export function differenceView({ rules, overrides, expired }: ImportResult) {
@@ -48,17 +44,17 @@ function groupsOf<Table extends FieldTable, Identity extends keyof Table & strin
   { created, updated, deleted }: Difference<Entry<Table>, Identity>,
 ) {
   return [
-    group(description, 'create', created, (after) => ({ before: null, after })),
-    group(description, 'update', updated, (row) => sidesOf(description, row)),
-    group(description, 'delete', deleted, (before) => ({ before, after: null })),
+    group(description, 'create', created, (after) => [null, after]),
+    group(description, 'update', updated, ({ changes }) => [side(changes, 0), side(changes, 1)]),
+    group(description, 'delete', deleted, (before) => [before, null]),
   ].filter(({ count }) => count !== '0')
 }
 
 function group<Row extends Values>(
-  { entity, fields, identity }: Pick<Description, 'entity' | 'fields' | 'identity'>,
+  { entity, identity }: Pick<Description, 'entity' | 'identity'>,
   action: Action,
   rows: readonly Row[],
-  sides: (row: Row) => RowChange,
+  sides: (row: Row) => Sides,
 ) {
   const listed = rows.slice(0, MAX_LISTED)
   return {
@@ -68,36 +64,13 @@ function group<Row extends Values>(
     others: rows.length === listed.length ? undefined : formatCount(rows.length - listed.length),
     rows: listed.map((row) => {
       const [name = '', ...further] = identity.map((field) => visible(String(row[field] ?? '')))
-      const { before, after } = sides(row)
-      const change = { entity, name, action, before: asChanged(fields, before), after: asChanged(fields, after) }
-      return { name, further: further.join(' '), fields: describeChange(change).fields }
+      return { name, further: further.join(' '), fields: fieldChanges(entity, ...sides(row)) }
     }),
   }
 }
 
-/** Returns the two sides of a changed row: its fields that differ. */
-function sidesOf({ fields }: Pick<Description, 'fields'>, { changes }: { readonly changes: object }): RowChange {
-  const differing = Object.entries(changes).filter(([field]) => Object.hasOwn(fields, field))
-  return {
-    before: Object.fromEntries(differing.map(([field, [before]]) => [field, before])),
-    after: Object.fromEntries(differing.map(([field, [, after]]) => [field, after])),
-  }
-}
-
-/** Returns fields as the history has them: a moment is a number. */
-function asChanged(fields: FieldTable, values: Values | null): ChangedFields | null {
-  if (values === null) return null
-  return Object.fromEntries(
-    Object.entries(values).map(([name, value]) => [name, changedValue(fields[name]?.kind === 'moment', value)]),
-  )
-}
-
-function changedValue(isMoment: boolean, value: unknown): ChangedFields[string] {
-  if (isMoment && typeof value === 'string') {
-    const ms = Date.parse(value)
-    return Number.isNaN(ms) ? value : ms
-  }
-  return typeof value === 'number' || typeof value === 'boolean' || value === null ? value : String(value)
+function side(changes: object, index: 0 | 1): Values {
+  return Object.fromEntries(Object.entries(changes).map(([field, values]) => [field, values[index]]))
 }
 
 /** Matches the place of an error in a row of a document. */
