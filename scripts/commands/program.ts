@@ -279,6 +279,20 @@ export function createProgram(perform: Perform): CommandUnknownOpts {
     example: 'ratelimit reload-rules',
   }).action((options, command) => perform(command, import('./reload-rules.js'), options))
 
+  defineOnDatabase(program, 'report', {
+    summary: 'Print a report of the log: as text, JSON or CSV',
+    about: [
+      'Prints a report by the name that it has in the API, such as summary or rule-hits; a wrong name lists them all. Its options are those of the API (docs/reference/api.md), each with --set.',
+      'A list is printed as a table, with --csv as CSV, and another report as JSON.',
+    ],
+    example: 'ratelimit report rule-hits --set days=30 --csv > rules.csv',
+    settings: ['privacy', 'hashSecret', 'ipv6Subnet'],
+  })
+    .argument('<name>', 'the name of the report: rule-hits')
+    .option('--set <option...>', 'an option and its value: days=7, limit=20, client=user:7')
+    .addOption(new Option('--csv', 'print a list as CSV').conflicts('json'))
+    .action((name, options, command) => perform(command, import('./report.js'), name, options))
+
   const rules = program
     .command('rules')
     .summary('Keep the rules and overrides as a JSON file: export, import')

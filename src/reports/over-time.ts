@@ -88,10 +88,11 @@ export async function readOverTime(
   return { bar_ms: barMs, bars: starts.map((start_ms) => ({ start_ms, ...NO_TRAFFIC, ...countsByBar.get(start_ms) })) }
 }
 
-type TrafficOptions = WindowOptions & Omit<ReportFilter, 'key'>
-
 /** Reports the traffic of a window, bar by bar. */
-export const trafficOverTime = report<TrafficOptions, OverTime & { readonly days: number }>()({
+export const trafficOverTime = report<
+  WindowOptions & Omit<ReportFilter, 'key'>,
+  OverTime & { readonly days: number }
+>()({
   name: 'getTraffic',
   summary: 'Show the requests over time',
   window: 7,

@@ -6,10 +6,7 @@ import { type LogSnapshot, type Report, validateAtLeastOne } from './report.js'
 import { type ReportWindow, toWindow, type WindowOptions } from './report-window.js'
 
 /** The options that many reports have: the most rows, and the most events, beside the window. */
-interface CommonOptions extends WindowOptions {
-  readonly limit?: number | undefined
-  readonly recent?: number | undefined
-}
+type CommonOptions = WindowOptions & Readonly<Partial<Record<'limit' | 'recent', number | undefined>>>
 type Common = keyof CommonOptions
 type ValidOptions = Readonly<Record<'limit' | 'recent', number>> & { readonly window: ReportWindow }
 
@@ -18,9 +15,8 @@ export interface AskedReport {
   /** The operation of the API: `getSummary` is `reports/summary`. `listRuleHits` is `reports/rule-hits`, a list, `rule_hits`. */
   readonly name: string
   readonly summary: string
-  /** The length of the window in days unless given; undefined where `options` describes the window. */
+  /** The length of the window in days, and the numbers, unless given. */
   readonly window?: number
-  /** The numbers unless given. */
   readonly limit?: number
   readonly recent?: number
   /** The schemas of the other options. */

@@ -136,6 +136,7 @@ describe('ratelimit', () => {
     'token create': [['--name', 'ci', '--role', 'viewer']],
     'token revoke': [['ci']],
     'counters reset': [['user:7']],
+    report: [['summary']],
     usage: [['--unit', 'tokens']],
   }
   // Tail prints an object for each event.

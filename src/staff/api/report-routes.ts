@@ -30,44 +30,46 @@ type ReportQuery = Partial<Record<'since' | 'until' | 'cursor', string>>
 
 /** Adds the route of each report, as its registration describes it. */
 export async function addReportRoutes(app: ApiScope, { database, clock, settings }: ApiContext): Promise<void> {
-  const read = createReportRunner(database, clock, coverageFor(settings.logEvents), settings.privacy)
-  for (const report of await loadAskedReports()) {
-    const path = pathOf(report)
-    const list = report.name.startsWith('list') ? path.replaceAll('-', '_') : undefined
-    const fields = report.answer(FIELDS)
-    const schema = list === undefined ? fields : { [list]: FIELDS.listOf(fields), ...FIELDS.coverage }
+  const run = createReportRunner(database, clock, coverageFor(settings.logEvents), settings.privacy)
+  for (const report of (await loadAskedReports()).map(toToolReport)) {
     app.get(
-      `/reports/${path}`,
+      `/reports/${report.path}`,
       operation('events', report.name, 'read', report.summary, {
-        querystring: Type.Unsafe<ReportQuery>(closed(querySchemas(report))),
-        response: { 200: answer('The report.', Type.Object(schema)) },
+        querystring: report.query,
+        response: { 200: answer('The report.', report.answer) },
       }),
-      async ({ query: { since, until, ...others } }) => {
-        const options = { ...others, since: parseBound(since), until: parseBound(until) }
-        const result = await asInput(async () => report.create(options), 'query', 'since')
-        const work = async (snapshot: LogSnapshot) =>
-          list === undefined ? result(snapshot) : { [list]: await result(snapshot), ...snapshot.coverage }
-        return asInput(() => read(work), 'query', others.cursor === undefined ? 'since' : 'cursor')
-      },
+      async ({ query }) => report.read(query, run),
     )
   }
 }
 
-function querySchemas({ options, window, limit, recent }: AskedReport) {
+/** Returns a report as the API and the command line ask for it: by a path, with options that are texts. */
+export function toToolReport(report: AskedReport) {
+  const { name, options, window, limit, recent } = report
+  const words = name.replace(/^(?:get|list)/, '').replaceAll(/\B[A-Z]/g, '-$&')
+  const path = words.toLowerCase()
+  const list = name.startsWith('list') ? path.replaceAll('-', '_') : undefined
+  const fields = report.answer(FIELDS)
   const others = options?.(FIELDS)
-  return {
+  const query = {
     ...others,
     // A report with words of its own about the range takes no other window.
     ...(window !== undefined && others?.since === undefined && windowSchemas(window)),
     ...(limit !== undefined && { limit: most('rows', limit) }),
     ...(recent !== undefined && { recent: most('events', recent) }),
   }
-}
-
-/** Returns the path of a report: `rule-hits` of `listRuleHits`. */
-function pathOf({ name }: AskedReport): string {
-  return name
-    .replace(/^(?:get|list)/, '')
-    .replaceAll(/\B[A-Z]/g, '-$&')
-    .toLowerCase()
+  return {
+    ...report,
+    path,
+    list,
+    query: Type.Unsafe<ReportQuery>(closed(query)),
+    answer: Type.Object(list === undefined ? fields : { [list]: FIELDS.listOf(fields), ...FIELDS.coverage }),
+    async read({ since, until, ...others }: ReportQuery, run: ReturnType<typeof createReportRunner>): Promise<object> {
+      const options = { ...others, since: parseBound(since), until: parseBound(until) }
+      const result = await asInput(async () => report.create(options), 'query', 'since')
+      const work = async (snapshot: LogSnapshot) =>
+        list === undefined ? Object(await result(snapshot)) : { [list]: await result(snapshot), ...snapshot.coverage }
+      return asInput(() => run(work), 'query', others.cursor === undefined ? 'since' : 'cursor')
+    },
+  }
 }
