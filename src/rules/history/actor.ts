@@ -12,7 +12,7 @@ const WRITE_BYTES = 3
 export const CHANGE_SOURCES = ['client', 'sql', 'panel', 'dashboard', 'api', 'ban', 'import'] as const
 export type ChangeSource = (typeof CHANGE_SOURCES)[number]
 
-interface Author {
+export interface Author {
   readonly actor: string
   readonly source: ChangeSource
   /** The id that all changes of an action share. */
