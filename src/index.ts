@@ -77,7 +77,6 @@ export type {
 export type { ScheduleOptions } from './operations/schedule/schedule-options.js'
 export type { AnalyticsOptions } from './plugin/analytics.js'
 export { createAnalytics } from './plugin/analytics.js'
-export type { Analytics } from './plugin/analytics-interface.js'
 export {
   type ClientOptions,
   createRateLimitClient,
@@ -87,6 +86,7 @@ export {
   type RateLimitClient,
 } from './plugin/client/client.js'
 export { rateLimitPlugin, rateLimitPlugin as default } from './plugin/plugin.js'
+export type { Analytics } from './plugin/reports.js'
 export type { MiddlewareOptions, RateLimitOptions } from './plugin/settings/options.js'
 export type { SmartRateLimit } from './plugin/smart-rate-limit.js'
 export type { RuleBan } from './rules/ban.js'

@@ -8,7 +8,7 @@ export type {
 } from './operations/alerts/incidents.js'
 export type { AlertOptions, AlertResult } from './operations/alerts/offenders.js'
 export { type AnalyticsOptions, createAnalytics } from './plugin/analytics.js'
-export type { Analytics } from './plugin/analytics-interface.js'
+export type { Analytics } from './plugin/reports.js'
 export type { ClientCounts, PolicyCounts } from './reports/client-counts.js'
 export type {
   ClientBar,

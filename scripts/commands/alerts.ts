@@ -3,7 +3,7 @@ import { type AlertChannels, channelsOn } from '../../src/operations/alerts/chan
 import type { IncidentOutcome } from '../../src/operations/alerts/incidents.js'
 import { MAX_ALERTED } from '../../src/operations/alerts/offenders.js'
 import { analyticsFor } from '../../src/plugin/analytics.js'
-import type { Analytics } from '../../src/plugin/analytics-interface.js'
+import type { Analytics } from '../../src/plugin/reports.js'
 import type { Incident } from '../../src/reports/incidents/incident.js'
 import type { Offender } from '../../src/reports/ranking.js'
 import type { ReportWindow, TimeRange } from '../../src/reports/report-window.js'

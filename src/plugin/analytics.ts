@@ -1,11 +1,18 @@
+import type { AddressPrivacy } from '../clients/address-privacy.js'
 import { type PrivacySettingOptions, resolvePrivacy } from '../clients/privacy-settings.js'
-import { madeOnce } from '../ground/remember.js'
+import type { Database } from '../database/database.js'
 import { type Clock, systemClock } from '../ground/time/clock.js'
-import type { AlertLog } from '../operations/alerts/channels/channel.js'
-import { type AlertSettingOptions, resolveAlertSettings } from '../operations/alerts/channels/channels.js'
-import { type Analytics, SILENT } from './analytics-interface.js'
+import type { AlertLog, AlertTimes } from '../operations/alerts/channels/channel.js'
+import {
+  type AlertSettingOptions,
+  type AlertSettings,
+  resolveAlertSettings,
+} from '../operations/alerts/channels/channels.js'
+import { type Coverage, createReportRunner } from '../reports/report.js'
 import { type EventsOptions, openDatabase, type RateLimitClient } from './client/client.js'
-import type { openReports } from './reports.js'
+import { type Analytics, REPORTS, type ReportMethods } from './reports.js'
+
+const SILENT: AlertLog = { error: () => undefined }
 
 /**
  * The database, and the settings of alerts and of privacy, as options of `rateLimitPlugin`; no environment variable is
@@ -48,22 +55,36 @@ export function createAnalytics({
   return { ...analytics, close: () => opened.close() }
 }
 
-/** Creates the reports of a database that is open already. The first of them loads what reports need. */
-export function analyticsFor(...dependencies: Parameters<typeof openReports>): Analytics {
-  const reports = madeOnce(async () => (await import('./reports.js')).openReports(...dependencies))
+/** The dependencies of alerts; without them, alerts go only to the channels that a call names. */
+interface AnalyticsAlerts {
+  readonly settings: AlertSettings
+  readonly log: AlertLog
+  readonly times?: AlertTimes
+}
+
+/** Creates the reports of a database that is open already. Each loads what it needs with its first use. */
+export function analyticsFor(
+  database: Database,
+  clock: Clock,
+  alerts: AnalyticsAlerts = { settings: resolveAlertSettings({}), log: SILENT },
+  coverage: Coverage = {},
+  privacy?: AddressPrivacy,
+): Analytics {
+  const read = createReportRunner(database, clock, coverage, privacy)
+  const methods = Object.entries(REPORTS).map(([name, load]) => {
+    // The type of the list says that a name and its module have the same options and answer.
+    return [name, async (options: never) => read<unknown>((await load())(options))]
+  })
+  const reports: ReportMethods = Object.fromEntries(methods)
   return {
-    getTrafficSummary: async (options) => (await reports()).getTrafficSummary(options),
-    getTopOffenders: async (options) => (await reports()).getTopOffenders(options),
-    getRuleHitCounts: async (options) => (await reports()).getRuleHitCounts(options),
-    offendersCsv: async (options) => (await reports()).offendersCsv(options),
-    getOffenderDetail: async (options) => (await reports()).getOffenderDetail(options),
-    getTopClients: async (options) => (await reports()).getTopClients(options),
-    getClient: async (options) => (await reports()).getClient(options),
-    getIncidents: async (options) => (await reports()).getIncidents(options),
-    suggestRates: async (options) => (await reports()).suggestRates(options),
-    getUsage: async (options) => (await reports()).getUsage(options),
-    findAlertableOffenders: async (options) => (await reports()).findAlertableOffenders(options),
-    sendOffenderAlerts: async (options) => (await reports()).sendOffenderAlerts(options),
-    sendIncidentAlerts: async (options) => (await reports()).sendIncidentAlerts(options),
+    ...reports,
+    async sendOffenderAlerts(options = {}) {
+      const { sendOffenderAlerts } = await import('../operations/alerts/offenders.js')
+      return sendOffenderAlerts({ findOffenders: reports.findAlertableOffenders, database, clock, ...alerts }, options)
+    },
+    async sendIncidentAlerts(options) {
+      const { sendIncidentAlerts } = await import('../operations/alerts/incidents.js')
+      return sendIncidentAlerts({ findIncidents: reports.getIncidents, database, clock, ...alerts }, options)
+    },
   }
 }

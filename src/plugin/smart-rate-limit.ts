@@ -14,8 +14,8 @@ import type { ImportOptions, ImportResult } from '../rules/exchange/exchange.js'
 import type { RuleDocument } from '../rules/exchange/rule-document.js'
 import type { Change, HistoryOptions } from '../rules/history/history.js'
 import type { Rule } from '../rules/rule.js'
-import type { Analytics } from './analytics-interface.js'
 import type { RateLimitClient } from './client/client.js'
+import type { Analytics } from './reports.js'
 
 /** An app of any server, with the decoration of `rateLimitPlugin`. */
 export type LimitedApp = Pick<FastifyInstance, 'hasDecorator' | 'smartRateLimit'>

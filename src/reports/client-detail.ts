@@ -18,7 +18,8 @@ import { Parameters } from './filter.js'
 import { type ClientCondition, clientCondition } from './find-clients.js'
 import { type ClientEvent, readRecentEvents } from './listed-events.js'
 import { barsFor, CHART_BARS } from './over-time.js'
-import { type Coverage, clampedIsoTime, type LogSnapshot, type Report, toLogged, validateAtLeastOne } from './report.js'
+import { report } from './registration.js'
+import { type Coverage, clampedIsoTime, type LogSnapshot, type Report, toLogged } from './report.js'
 import { type ReportWindow, toWindow, type WindowOptions, windowDays } from './report-window.js'
 
 export interface ClientDetailOptions extends WindowOptions {
@@ -71,48 +72,83 @@ export interface ClientBar extends ClientCounts {
 
 const MAX_PATHS = 20
 
-/**
- * Reports on one client. A client that is not in the log is no error: it has zeros, nulls and empty lists.
- *
- * @param onlyRefused whether paths and events are listed by what was refused, and only those with refusals
- */
-export function clientDetail(
-  { client, recent = 50, ...options }: ClientDetailOptions,
+/** Reports on one client. A client that is not in the log is no error: it has zeros, nulls and empty lists. */
+export const clientDetail = report<ClientDetailOptions, ClientDetail>()({
+  name: 'getClient',
+  summary: 'Report on one client, over all rules',
+  window: 7,
+  recent: 50,
+  options: ({ spelling }) => ({
+    client: spelling('ip:203.0.113.7, ip:203.0.113.0/24 or user:7; ip: may be left out.'),
+  }),
+  answer: ({ text, time, count, counts, texts, orNull, listOf, clientCounts, ...fields }) => ({
+    client: text,
+    days: fields.number,
+    ...clientCounts,
+    first_seen: orNull(time),
+    last_seen: orNull(time),
+    by_policy: listOf({ policy: text, ...clientCounts, last_seen: time, ...counts('count', 'limit') }),
+    by_path: listOf({ path: text, ...clientCounts }),
+    timeline: fields.type.Object({ bar_ms: count, bars: listOf({ start_ms: count, ...clientCounts }) }),
+    recent_events: listOf({
+      id: count,
+      ...fields.event,
+      weight: fields.type.Optional(fields.weight),
+      ...texts('client', 'key', 'policy', 'outcome'),
+      rules: fields.rules,
+    }),
+    overrides: listOf({
+      id: count,
+      ...texts('client', 'effect', 'algorithm', 'path_pattern'),
+      expires_at: orNull(time),
+      note: text,
+      created_at: time,
+      updated_at: time,
+      actor: text,
+    }),
+    history: fields.type.Array(fields.change),
+    ...fields.coverage,
+  }),
+  read: ({ client, window, recent }, snapshot) => readClientDetail(snapshot, client, window, recent),
+})
+
+/** @param onlyRefused whether paths and events are listed by what was refused, and only those with refusals */
+export async function readClientDetail(
+  snapshot: LogSnapshot,
+  client: string,
+  window: ReportWindow,
+  recent: number,
   onlyRefused = false,
-): Report<ClientDetail> {
+): Promise<ClientDetail> {
   if (typeof client !== 'string') {
     throw new InvalidSettingError(`Option "client" is ${String(client)}: give a client such as ip:203.0.113.7`)
   }
-  const window = toWindow(options, 7)
-  validateAtLeastOne('recent', recent)
   const spelled = storable(namedClient(client), MAX_KEY_LENGTH)
-  return async (snapshot) => {
-    const stored = storable(toLogged(snapshot, spelled), MAX_KEY_LENGTH)
-    // The empty client stands for all those that the log does not know.
-    const isTheirs = stored === '' ? () => 'false' : await clientCondition(snapshot, stored, window)
-    const isListed: ClientCondition = (parameters) =>
-      onlyRefused ? `${isTheirs(parameters)} AND NOT allowed` : isTheirs(parameters)
-    const [bars, by_path, recent_events, overrides] = await Promise.all([
-      readBars(snapshot, isTheirs, window),
-      readPaths(snapshot, isTheirs, onlyRefused),
-      readRecentEvents(snapshot, isListed, recent),
-      readClientOverrides(snapshot, [stored, spelled]),
-    ])
-    const seen = (moment: 'first_ms' | 'last_ms', choose: (...times: number[]) => number) =>
-      bars.length === 0 ? null : clampedIsoTime(choose(...bars.map((bar) => bar[moment])))
-    return {
-      client: stored,
-      days: windowDays(window, snapshot.nowMs),
-      ...sumRequests(bars),
-      first_seen: seen('first_ms', Math.min),
-      last_seen: seen('last_ms', Math.max),
-      by_policy: await readPolicies(snapshot, isTheirs, bars),
-      by_path,
-      timeline: toTimeline(snapshot, window, bars),
-      recent_events,
-      ...overrides,
-      ...snapshot.coverage,
-    }
+  const stored = storable(toLogged(snapshot, spelled), MAX_KEY_LENGTH)
+  // The empty client stands for all those that the log does not know.
+  const isTheirs = stored === '' ? () => 'false' : await clientCondition(snapshot, stored, window)
+  const isListed: ClientCondition = (parameters) =>
+    onlyRefused ? `${isTheirs(parameters)} AND NOT allowed` : isTheirs(parameters)
+  const [bars, by_path, recent_events, overrides] = await Promise.all([
+    readBars(snapshot, isTheirs, window),
+    readPaths(snapshot, isTheirs, onlyRefused),
+    readRecentEvents(snapshot, isListed, recent),
+    readClientOverrides(snapshot, [stored, spelled]),
+  ])
+  const seen = (moment: 'first_ms' | 'last_ms', choose: (...times: number[]) => number) =>
+    bars.length === 0 ? null : clampedIsoTime(choose(...bars.map((bar) => bar[moment])))
+  return {
+    client: stored,
+    days: windowDays(window, snapshot.nowMs),
+    ...sumRequests(bars),
+    first_seen: seen('first_ms', Math.min),
+    last_seen: seen('last_ms', Math.max),
+    by_policy: await readPolicies(snapshot, isTheirs, bars),
+    by_path,
+    timeline: toTimeline(snapshot, window, bars),
+    recent_events,
+    ...overrides,
+    ...snapshot.coverage,
   }
 }
 
@@ -123,6 +159,17 @@ export function busiestPath(client: string, options: WindowOptions): Report<stri
     const stored = storable(toLogged(snapshot, storable(namedClient(client), MAX_KEY_LENGTH)), MAX_KEY_LENGTH)
     const [first] = await readPaths(snapshot, await clientCondition(snapshot, stored, window), false)
     return first?.path
+  }
+}
+
+/** Enough for what a client asked for at most within a minute or an hour, and some milliseconds of work. */
+const MAX_REQUESTS = 10_000
+
+/** Reports the latest requests of a client or a network in the last day, the newest first; 10,000 at most. */
+export function readClientRequests(client: string): Report<readonly ClientEvent[]> {
+  return async (snapshot) => {
+    const stored = storable(toLogged(snapshot, client), MAX_KEY_LENGTH)
+    return readRecentEvents(snapshot, await clientCondition(snapshot, stored, { days: 1 }), MAX_REQUESTS)
   }
 }
 

@@ -4,8 +4,9 @@ import { Parameters } from './filter.js'
 import { type ClientEvent, type RecentEvent, readRecentEvents } from './listed-events.js'
 import { duringPeriod } from './logged-events.js'
 import type { Period } from './period.js'
-import { type Coverage, clampedIsoTime, type LogSnapshot, type Report, toLogged, validateAtLeastOne } from './report.js'
-import { type ReportWindow, toWindow, type WindowOptions, windowDays, windowFor } from './report-window.js'
+import { report } from './registration.js'
+import { type Coverage, clampedIsoTime, type LogSnapshot, type Report, toLogged } from './report.js'
+import { type ReportWindow, type WindowOptions, windowDays, windowFor } from './report-window.js'
 import { blockRate } from './traffic.js'
 
 export interface OffenderDetail extends Coverage {
@@ -43,44 +44,58 @@ export interface OffenderDetailOptions extends WindowOptions {
 const MAX_PATHS = 20
 
 /** Reports on one key. A key that is not in the log is no error: it has zeros, nulls and empty lists. */
-export function offenderDetail(options: OffenderDetailOptions): Report<OffenderDetail> {
-  const report = keyDetail(options)
-  return async (snapshot) => {
-    const detail = await report(snapshot)
-    return {
-      ...detail,
-      recent_events: detail.recent_events.map(({ id, client, key, policy, outcome, rules, ...event }) => event),
-    }
-  }
-}
+export const offenderDetail = report<OffenderDetailOptions, OffenderDetail>()({
+  name: 'getOffender',
+  summary: 'Report on one key',
+  window: 7,
+  recent: 50,
+  options: ({ spelling }) => ({ key: spelling('The key, as in the log.') }),
+  answer: ({ type, number, text, counts, time, orNull, listOf, event, weight, coverage }) => ({
+    key: text,
+    days: number,
+    ...counts('total', 'allowed', 'blocked'),
+    block_rate: number,
+    first_seen: orNull(time),
+    last_seen: orNull(time),
+    by_path: listOf({ path: text, ...counts('blocked_count') }),
+    recent_events: listOf({ ...event, weight: type.Optional(weight) }),
+    ...coverage,
+  }),
+  async read({ key, window, recent }, snapshot) {
+    const detail = await readKey(snapshot, key, window, recent)
+    const events = detail.recent_events.map(({ id, client, key, policy, outcome, rules, ...event }) => event)
+    return { ...detail, recent_events: events }
+  },
+})
 
-/** Does the same for the page of a key, which shows of each event what the seed's report does not have. */
-export function keyDetail({ key, recent = 50, ...options }: OffenderDetailOptions): Report<KeyDetail> {
+/** Reads a key for its page, which shows of each event what the seed's report does not have. */
+export async function readKey(
+  snapshot: LogSnapshot,
+  key: string,
+  window: ReportWindow,
+  recent: number,
+): Promise<KeyDetail> {
   if (typeof key !== 'string') {
     throw new InvalidSettingError(`Option "key" is ${String(key)}: give a key of the event log, such as ip:203.0.113.7`)
   }
-  const window = toWindow(options, 7)
-  validateAtLeastOne('recent', recent)
-  return async (snapshot) => {
-    // The log cuts keys to the length of their column: a longer key would never be found.
-    const storedKey = storable(toLogged(snapshot, key), MAX_KEY_LENGTH)
-    const period = windowFor(window, snapshot.nowMs)
-    const isOfKey = (parameters: Parameters) =>
-      `${duringPeriod(snapshot.dialect, period, parameters)} AND key = ${parameters.add(storedKey)} AND outcome <> 'denied'`
-    const { total, blocked, firstMs, lastMs } = await readTotals(snapshot, period, storedKey)
-    return {
-      key: storedKey,
-      days: windowDays(window, snapshot.nowMs),
-      total,
-      allowed: total - blocked,
-      blocked,
-      block_rate: blockRate(blocked, total),
-      first_seen: firstMs === null ? null : clampedIsoTime(firstMs),
-      last_seen: lastMs === null ? null : clampedIsoTime(lastMs),
-      by_path: await readBlockedPaths(snapshot, period, storedKey),
-      recent_events: await readRecentEvents(snapshot, isOfKey, recent),
-      ...snapshot.coverage,
-    }
+  // The log cuts keys to the length of their column: a longer key would never be found.
+  const storedKey = storable(toLogged(snapshot, key), MAX_KEY_LENGTH)
+  const period = windowFor(window, snapshot.nowMs)
+  const isOfKey = (parameters: Parameters) =>
+    `${duringPeriod(snapshot.dialect, period, parameters)} AND key = ${parameters.add(storedKey)} AND outcome <> 'denied'`
+  const { total, blocked, firstMs, lastMs } = await readTotals(snapshot, period, storedKey)
+  return {
+    key: storedKey,
+    days: windowDays(window, snapshot.nowMs),
+    total,
+    allowed: total - blocked,
+    blocked,
+    block_rate: blockRate(blocked, total),
+    first_seen: firstMs === null ? null : clampedIsoTime(firstMs),
+    last_seen: lastMs === null ? null : clampedIsoTime(lastMs),
+    by_path: await readBlockedPaths(snapshot, period, storedKey),
+    recent_events: await readRecentEvents(snapshot, isOfKey, recent),
+    ...snapshot.coverage,
   }
 }
 

@@ -2,11 +2,12 @@ import { DAY_MS, HOUR_MS, MINUTE_MS } from '../ground/time/clock.js'
 import { eventCounts } from '../log/event-sql.js'
 import { DAY_SPAN, HOUR_SPAN, type Span } from '../log/rollups/counting.js'
 import { NO_TRAFFIC, type TrafficCounts } from './breakdown.js'
-import { type EventFilter, filtered, inRange, isFiltering, Parameters } from './filter.js'
+import { type EventFilter, filtered, inRange, isFiltering, Parameters, type ReportFilter } from './filter.js'
 import { duringPeriod, loggedEvents } from './logged-events.js'
 import { type Period, splitPeriod } from './period.js'
+import { report } from './registration.js'
 import type { LogSnapshot } from './report.js'
-import { type ReportWindow, windowDays, windowFor } from './report-window.js'
+import { type ReportWindow, type WindowOptions, windowDays, windowFor } from './report-window.js'
 import { bucketQueries, COUNTS, eventQueries, SUMS } from './traffic.js'
 
 export interface Bar extends TrafficCounts {
@@ -86,6 +87,29 @@ export async function readOverTime(
   const countsByBar = new Map(rows.map(({ bar, ...counts }) => [bar * barMs, counts]))
   return { bar_ms: barMs, bars: starts.map((start_ms) => ({ start_ms, ...NO_TRAFFIC, ...countsByBar.get(start_ms) })) }
 }
+
+type TrafficOptions = WindowOptions & Omit<ReportFilter, 'key'>
+
+/** Reports the traffic of a window, bar by bar. */
+export const trafficOverTime = report<TrafficOptions, OverTime & { readonly days: number }>()({
+  name: 'getTraffic',
+  summary: 'Show the requests over time',
+  window: 7,
+  options: ({ optional }) => ({
+    rule: optional(100, 'Only requests that this rule decided; empty for those that no rule decided.'),
+    path: optional(500, 'Only requests whose path begins with this.'),
+    method: optional(10, 'Only requests with this method.'),
+  }),
+  answer: ({ type, number, listOf, counts }) => ({
+    days: number,
+    bar_ms: type.Integer({ description: 'The length of a bar.' }),
+    bars: listOf(counts('start_ms', 'total', 'blocked', 'would_block', 'denied')),
+  }),
+  read: async ({ window, rule, path, method }, snapshot) => ({
+    days: windowDays(window, snapshot.nowMs),
+    ...(await readOverTime(snapshot, window, { rule, path, method })),
+  }),
+})
 
 /**
  * Selects counts by `minute`, from the table with the fewest rows to read. The period consists of whole bars. Returns an

@@ -1,6 +1,8 @@
 import { compareBytes } from './breakdown.js'
+import { CSV_LIMIT, csvRows } from './csv.js'
 import { splitAtPresent } from './period.js'
 import { KEYS_BY_REFUSALS, type Leaders, type Ranked, RankedCounts, type Ranking } from './ranked-counts.js'
+import { report } from './registration.js'
 import { type LogSnapshot, type RankingOptions, type Report, validateAtLeastOne } from './report.js'
 import { type ReportWindow, toWindow, windowFor } from './report-window.js'
 
@@ -89,10 +91,20 @@ function missing(names: ReadonlyMap<string, number>, { counts, others }: Leaders
 }
 
 /** Reports the keys with the most refused requests. */
-export function topOffenders({ limit = 100, ...options }: RankingOptions = {}): Report<readonly Offender[]> {
-  const window = toWindow(options, 7)
-  validateAtLeastOne('limit', limit)
-  return (snapshot) => rankOffenders(snapshot, window, { limit, atLeast: 1 })
+export const topOffenders = report<RankingOptions, readonly Offender[]>()({
+  name: 'listOffenders',
+  summary: 'List the keys with the most refusals',
+  window: 7,
+  limit: 100,
+  answer: ({ texts, counts }) => ({ ...texts('key'), ...counts('blocked_count') }),
+  columns: ['key', 'blocked_count'],
+  read: ({ window, limit }, snapshot) => rankOffenders(snapshot, window, { limit, atLeast: 1 }),
+})
+
+/** Reports them as CSV with a header line. */
+export function offendersCsv({ limit = CSV_LIMIT, ...options }: RankingOptions = {}): Report<string> {
+  const offenders = topOffenders({ ...options, limit })
+  return async (snapshot) => [...csvRows(topOffenders, await offenders(snapshot))].join('')
 }
 
 export interface AlertableOffendersOptions extends RankingOptions {

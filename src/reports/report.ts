@@ -2,12 +2,11 @@ import type { AddressPrivacy } from '../clients/address-privacy.js'
 import type { Database } from '../database/database.js'
 import type { Dialect, Query } from '../database/dialect.js'
 import { InvalidSettingError } from '../ground/errors.js'
-import type { Clock } from '../ground/time/clock.js'
+import { type Clock, MINUTE_MS } from '../ground/time/clock.js'
 import type { EventDetail } from '../log/collapsing-buffer.js'
 import { foldForReport } from '../log/rollups/catch-up.js'
 import { readSums, type Sums } from '../log/rollups/sums.js'
 import { ClosedHourCache } from './closed-hour-cache.js'
-import { logSince, readLogSince } from './log-since.js'
 import type { WindowOptions } from './report-window.js'
 
 /** The tables of rules and overrides, with the history of their changes, which no statement reads with the log. */
@@ -77,6 +76,35 @@ export function closedHourCacheFor({ log }: Database): ClosedHourCache {
 /** Returns what reads the rules and overrides beside a snapshot of the log. */
 export function entryTablesFor(database: Database, query: Query): EntryTables {
   return database.log === database ? { query, dialect: database.dialect } : database
+}
+
+/** The last event of the database of rules, where the log has got one of its own: no report reads what it has. */
+interface LastEvent {
+  readonly readAtMs: number
+  readonly atMs: number | undefined
+}
+
+const lastEvents = new WeakMap<Database, LastEvent>()
+
+/** Returns the moment that was read last, in milliseconds since the epoch; undefined where the other database has no events. */
+export function logSince(database: Database): number | undefined {
+  return lastEvents.get(database)?.atMs
+}
+
+/** Reads the moment, once a minute at most. While the database of rules is away, the last answer stands. */
+async function readLogSince(database: Database, nowMs: number): Promise<void> {
+  const known = lastEvents.get(database)
+  if (database.log === database || (known && Math.abs(nowMs - known.readAtMs) < MINUTE_MS)) return
+  lastEvents.set(database, { readAtMs: nowMs, atMs: known?.atMs })
+  const { dialect, query } = database
+  await query<{ atMs: number | null }>(
+    `SELECT MAX("timestamp") AS "atMs" FROM ${dialect.table('rate_limit_event')}
+     WHERE "timestamp" <= ${dialect.fromMs('$1')}`,
+    [nowMs],
+  ).then(
+    ([last]) => lastEvents.set(database, { readAtMs: nowMs, atMs: last?.atMs ?? undefined }),
+    () => undefined,
+  )
 }
 
 /** Returns a function that runs reports on the log of a database; they include what this process has served so far. */

@@ -4,8 +4,9 @@ import { busiest, type TrafficCounts } from './breakdown.js'
 import { type EventFilter, filtered, filteredSums, inRange } from './filter.js'
 import { ALL_EVENTS, conditionFor, readSplit } from './logged-events.js'
 import type { Period } from './period.js'
-import { type LogSnapshot, type RankingOptions, type Report, validateAtLeastOne } from './report.js'
-import { toWindow, windowFor } from './report-window.js'
+import { report } from './registration.js'
+import type { LogSnapshot, RankingOptions, Report } from './report.js'
+import { windowFor } from './report-window.js'
 import { readTraffic, SUMS, splitFor, type Traffic } from './traffic.js'
 
 /** The requests to which a rule applied: `blocked` are those that the rule refused. */
@@ -69,11 +70,16 @@ export interface RuleHitCount {
 }
 
 /** Reports how often each rule applied, and how often it refused, the busiest first. */
-export function ruleHitCounts({ limit = 50, ...options }: RankingOptions = {}): Report<readonly RuleHitCount[]> {
-  const window = toWindow(options, 7)
-  validateAtLeastOne('limit', limit)
-  return async (snapshot) => toRuleHits(await readRuleTraffic(snapshot, windowFor(window, snapshot.nowMs)), limit)
-}
+export const ruleHitCounts = report<RankingOptions, readonly RuleHitCount[]>()({
+  name: 'listRuleHits',
+  summary: 'Count how often each rule applied',
+  window: 7,
+  limit: 50,
+  answer: ({ texts, counts }) => ({ ...texts('rule_name'), ...counts('hits', 'blocked') }),
+  columns: ['rule_name', 'hits', 'blocked'],
+  read: async ({ window, limit }, snapshot) =>
+    toRuleHits(await readRuleTraffic(snapshot, windowFor(window, snapshot.nowMs)), limit),
+})
 
 export function toRuleHits(traffic: readonly RuleTraffic[], limit: number): RuleHitCount[] {
   const matched = traffic.filter(({ rule_name }) => rule_name !== '')

@@ -5,7 +5,8 @@ import { Parameters } from './filter.js'
 import { duringPeriod } from './logged-events.js'
 import { CLIENTS_BY_REFUSALS, CLIENTS_BY_REQUESTS } from './ranked-counts.js'
 import { rank } from './ranking.js'
-import { type LogSnapshot, type RankingOptions, type Report, validateAtLeastOne } from './report.js'
+import { report } from './registration.js'
+import type { LogSnapshot, RankingOptions, Report } from './report.js'
 import { type ReportWindow, toWindow, type WindowOptions, windowFor } from './report-window.js'
 
 /** A client, whatever limits it met: `ip:203.0.113.7`, `user:7`, `header:x-api-key:<value>`. */
@@ -29,16 +30,23 @@ export interface TopClientsOptions extends RankingOptions {
 }
 
 /** Reports the clients that were refused the most, or that asked the most, over all rules. */
-export function topClients({
-  limit = 100,
-  by = 'refused',
-  ...options
-}: TopClientsOptions = {}): Report<readonly TopClient[]> {
-  const window = toWindow(options, 7)
-  validateAtLeastOne('limit', limit)
-  validateMeasure(by)
-  return async (snapshot) => countClients(snapshot, window, await rankClients(snapshot, window, by, limit))
-}
+export const topClients = report<TopClientsOptions, readonly TopClient[]>()({
+  name: 'listClients',
+  summary: 'List the clients with the most refusals, or requests',
+  window: 7,
+  limit: 100,
+  options: ({ type }) => ({ by: type.Optional(type.Enum(['refused', 'requests'], { default: 'refused' })) }),
+  answer: ({ text, clientCounts, listOf }) => ({
+    client: text,
+    ...clientCounts,
+    policies: listOf({ policy: text, ...clientCounts }),
+  }),
+  columns: ['client', 'requests', 'over_limit', 'would_be', 'denied'],
+  async read({ window, limit, by = 'refused' }, snapshot) {
+    validateMeasure(by)
+    return countClients(snapshot, window, await rankClients(snapshot, window, by, limit))
+  },
+})
 
 /** Reports whether the log only adds up allowed requests of a window, so that no ranking of clients counts them. */
 export function hasSums(options: WindowOptions): Report<boolean> {

@@ -1,9 +1,11 @@
 import type { Dialect } from '../database/dialect.js'
+import { CooperativeYield } from '../ground/time/cooperative-yield.js'
 import { eventCounts, IS_DENIED, IS_REFUSED } from '../log/event-sql.js'
-import { sumTraffic, type TrafficCounts } from './breakdown.js'
+import { allRequests, busiest, sumTraffic, type TrafficCounts } from './breakdown.js'
 import { type EventFilter, filtered, filteredSums, inRange, type Parameters } from './filter.js'
 import { ALL_EVENTS, conditionFor, type LoggedEvents, type LoggedParts, readSplit } from './logged-events.js'
 import { type BucketRange, type Period, type SplitPeriod, splitPeriod, unsplit } from './period.js'
+import { report } from './registration.js'
 import type { Coverage, LogSnapshot, Report } from './report.js'
 import { toWindow, type WindowOptions, windowDays, windowFor } from './report-window.js'
 
@@ -141,14 +143,22 @@ export interface TrafficSummary extends Coverage {
 }
 
 /** Reports the number of requests, and of those refused. */
-export function trafficSummary(options: WindowOptions = {}): Report<TrafficSummary> {
-  const window = toWindow(options, 1)
-  return async (snapshot) => {
-    const { nowMs } = snapshot
-    const summary = toSummary(windowDays(window, nowMs), await countTraffic(snapshot, windowFor(window, nowMs)))
-    return { ...summary, ...snapshot.coverage }
-  }
-}
+export const trafficSummary = report<WindowOptions, TrafficSummary>()({
+  name: 'getSummary',
+  summary: 'Sum up the requests',
+  window: 1,
+  answer: ({ number, counts, coverage }) => ({
+    days: number,
+    ...counts('total', 'allowed', 'blocked'),
+    block_rate: number,
+    ...counts('denied'),
+    ...coverage,
+  }),
+  async read({ window }, snapshot) {
+    const counts = await countTraffic(snapshot, windowFor(window, snapshot.nowMs))
+    return { ...toSummary(windowDays(window, snapshot.nowMs), counts), ...snapshot.coverage }
+  },
+})
 
 export function toSummary(
   days: number,
@@ -159,4 +169,35 @@ export function toSummary(
 
 export function blockRate(blocked: number, total: number): number {
   return total === 0 ? 0 : blocked / total
+}
+
+/** A path or a rule of the log, with its requests. */
+export interface FoundTraffic extends TrafficCounts {
+  readonly name: string
+}
+
+interface TrafficSearch {
+  /** The paths, the busiest first; those for which the sums had no room are not among them. */
+  readonly paths: readonly FoundTraffic[]
+  /** The names of rules that decided, the busiest first, also of those that were deleted since. */
+  readonly rules: readonly FoundTraffic[]
+}
+
+/**
+ * Finds the paths and rules of a window whose name contains a text, in any case. The sums of the dashboard are read, so
+ * the work is bounded whatever the size of the log.
+ */
+export function searchTraffic({ text, ...options }: WindowOptions & { readonly text: string }): Report<TrafficSearch> {
+  const window = toWindow(options, 7)
+  const searched = text.toLowerCase()
+  return async (snapshot) => {
+    const traffic = await readTraffic(snapshot, windowFor(window, snapshot.nowMs))
+    const slices = new CooperativeYield()
+    const find = async (nameFor: (counts: (typeof traffic)[number]) => string) => {
+      await slices.pause()
+      const found = traffic.filter((counts) => nameFor(counts).toLowerCase().includes(searched))
+      return busiest(found, nameFor, allRequests).filter(({ name }) => name !== '')
+    }
+    return { paths: await find(({ path }) => path), rules: await find(({ rule_name }) => rule_name) }
+  }
 }

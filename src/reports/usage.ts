@@ -9,6 +9,7 @@ import { UNIT, UNIT_ALLOWED } from '../ground/unit.js'
 import { bounded, dayOf, USAGE_TABLE } from '../log/usage/usage-table.js'
 import { csvRow } from './csv.js'
 import { Parameters } from './filter.js'
+import { report } from './registration.js'
 import { validateAtLeastOne } from './report.js'
 import { type TimeOption, toWindow } from './report-window.js'
 
@@ -64,13 +65,15 @@ interface Position {
   readonly amount?: number | undefined
 }
 
+type UsageTables = Pick<Database, 'report' | 'dialect'>
+
 /** Reads usage, as `UsageOptions` describes it. */
 export class UsageReports {
-  readonly #database: Database
+  readonly #database: UsageTables
   readonly #clock: Clock
   readonly #privacy: AddressPrivacy | undefined
 
-  constructor(database: Database, clock: Clock, privacy: AddressPrivacy | undefined) {
+  constructor(database: { readonly log: UsageTables }, clock: Clock, privacy: AddressPrivacy | undefined) {
     this.#database = database.log
     this.#clock = clock
     this.#privacy = privacy
@@ -184,6 +187,36 @@ export class UsageReports {
     return [...new Set([...spelled, ...(privacy === undefined ? [] : spelled.map(privacy.toLogged))])]
   }
 }
+
+export const usageReport = report<UsageOptions, UsagePage>()({
+  name: 'getUsage',
+  summary: 'List what clients used of a unit',
+  limit: 100,
+  options: ({ type, moment, spelling, optional }) => ({
+    unit: type.String({ pattern: UNIT.source, description: 'The unit, such as tokens.' }),
+    client: type.Optional(spelling('Only of this client: ip:203.0.113.7 or user:7.')),
+    since: moment('The beginning: its UTC day is the first one. The beginning of the present month by default.'),
+    until: moment('The end, before which the last UTC day begins; now by default. Only together with `since`.'),
+    by: type.Optional(
+      type.Enum(USAGE_ORDERS, {
+        default: 'client',
+        description: 'What a row is of. Clients with the highest amount are first.',
+      }),
+    ),
+    cursor: optional(2_000, 'The cursor of the page before.'),
+  }),
+  answer: ({ type, text, counts, orNull, listOf }) => {
+    const name = type.Optional(text)
+    return {
+      rows: listOf({ client: name, day: name, month: name, ...counts('amount', 'requests') }),
+      cursor: orNull(text, 'Leads to the next page; null on the last one.'),
+    }
+  },
+  read(options, { query, dialect, nowMs, privacy }) {
+    const log: UsageTables = { dialect, report: (work) => work(query) }
+    return new UsageReports({ log }, { now: () => nowMs }, privacy).page(options)
+  },
+})
 
 /**
  * Returns a sum of whole numbers, up to where it stops. Floating-point numbers are exact until there, and PostgreSQL adds

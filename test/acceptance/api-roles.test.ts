@@ -6,6 +6,7 @@ import { test } from 'node:test'
 import fastifySwagger from '@fastify/swagger'
 import type { StaffAnswer } from '../../src/dashboard.js'
 import { PACKAGE_ROOT } from '../../src/ground/package-root.js'
+import { loadAskedReports } from '../../src/plugin/reports.js'
 import { revokeToken } from '../../src/staff/api/token-table.js'
 import { createToken } from '../../src/staff/api/token-text.js'
 import { mayDo, RIGHTS, type Right, STAFF_ROLES } from '../../src/staff/shell/roles.js'
@@ -49,14 +50,9 @@ const OPERATIONS: Readonly<Record<string, readonly Sample[]>> = {
     ['writeRules', '?dryRun=false&keep=true', { version: 1, rules: [] }],
   ],
   listEvents: [['read']],
-  getSummary: [['read']],
-  listOffenders: [['read']],
-  listRuleHits: [['read']],
+  ...Object.fromEntries((await loadAskedReports()).map(({ name }): [string, Sample[]] => [name, [['read']]])),
   getOffender: [['read', '?key=ip:192.0.2.1']],
-  listClients: [['read']],
   getClient: [['read', '?client=user:7']],
-  listIncidents: [['read']],
-  getTraffic: [['read']],
   getUsage: [['read', '?unit=tokens']],
   explainRequest: [['read', '', { path: '/api/' }]],
   resetCounters: [['resetCounters', '', { key: 'user:7' }]],

@@ -1,7 +1,8 @@
 import { HOUR_MS } from '../../ground/time/clock.js'
 import { compareBytes } from '../breakdown.js'
+import { report } from '../registration.js'
 import { clampedIsoTime, type LogSnapshot, type Report } from '../report.js'
-import { type ReportWindow, type TimeRange, toWindow, type WindowOptions, windowFor } from '../report-window.js'
+import { type ReportWindow, type TimeRange, type WindowOptions, windowFor } from '../report-window.js'
 import { type IncidentHistory, readActions } from './actions.js'
 import { findFallen } from './fallen.js'
 import { findIncidents } from './find-incidents.js'
@@ -9,7 +10,7 @@ import { type FoundIncident, INCIDENT_STATES, type Incident, type IncidentState,
 import { type IncidentEffect, readEffect } from './incident-effect.js'
 import { type IncidentTimes, readTimes } from './minutes.js'
 import { policiesOf, readPaths } from './paths.js'
-import { countPolicyClients } from './policy-clients.js'
+import { readPolicy } from './refusal-sums.js'
 
 /** What goes on has refusals in it. */
 const LAST_HOUR = { days: 1 / 24 }
@@ -37,10 +38,27 @@ export interface IncidentStory extends Incident, Omit<IncidentHistory, 'actedMs'
  * Reports the incidents that were not over before the window: those that go on first, then those with the most refusals;
  * 1000 at most.
  */
-export function incidents(options: WindowOptions = {}): Report<readonly Incident[]> {
-  const window = toWindow(options, 1)
-  return async (snapshot) => describe(snapshot, await listIncidents(snapshot, window))
-}
+export const incidents = report<WindowOptions, readonly Incident[]>()({
+  name: 'listIncidents',
+  summary: 'List the incidents: unusually many refusals',
+  window: 1,
+  options: ({ moment }) => ({
+    since: moment('Only incidents that were not over before this moment; a day ago by default.'),
+    until: moment('Only incidents that began before this moment. Only together with `since`.'),
+  }),
+  answer: ({ type, text, counts, time, orNull }) => ({
+    id: text,
+    scope: type.String({ description: 'ip:203.0.113.7, user:7, 203.0.113.0/24, or policy:search.' }),
+    from: time,
+    to: orNull(time, 'Null while refusals go on.'),
+    state: type.Enum(INCIDENT_STATES),
+    policies: type.Array(text),
+    paths: type.Array(text),
+    ...counts('refused', 'denied', 'clients'),
+  }),
+  columns: ['scope', 'from', 'to', 'state', 'refused', 'denied', 'clients', 'id'],
+  read: async ({ window }, snapshot) => describe(snapshot, await listIncidents(snapshot, window)),
+})
 
 /**
  * Reports the incidents that go on, or those of a range, over or not: those that need somebody first, then those with the
@@ -119,4 +137,15 @@ async function describe(snapshot: LogSnapshot, listed: readonly Listed[]): Promi
 
 function refusedClients({ rows }: FoundIncident): number {
   return new Set(rows.filter(({ refused }) => refused > 0).map(({ client }) => client)).size
+}
+
+/** Counts the clients of the incident of a policy, without those that are in other incidents. */
+async function countPolicyClients(snapshot: LogSnapshot, { rows, without, from, to }: FoundIncident) {
+  const policy = rows[0]?.policy ?? ''
+  const others = new Set(without.map(([hour, client]) => `${hour} ${client}`))
+  const found = await readPolicy(snapshot, 60, { from, to }, policy, true)
+  const refused = found.filter(
+    ({ at, client, refused }) => refused > 0 && client !== '' && !others.has(`${at} ${client}`),
+  )
+  return new Set(refused.map(({ client }) => client)).size
 }

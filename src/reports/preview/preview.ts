@@ -7,6 +7,7 @@ import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
 import { REQUESTS } from '../../ground/unit.js'
 import { isRate, type Policy } from '../../limiter/algorithm.js'
 import { windowStartMs } from '../../limiter/period.js'
+import { parseAppliedRules } from '../../log/applied-rules.js'
 import { defaultsFor, type Values } from '../../rules/description.js'
 import type { PathOptions } from '../../rules/patterns/path-patterns.js'
 import { parseRuleInput, RULES, type Rule, type RuleCandidate, ruleErrors } from '../../rules/rule.js'
@@ -17,7 +18,6 @@ import { createClientReader, type Recovered } from './clients.js'
 import { createDecides, type Decides } from './decides.js'
 import { countEndedPasses } from './ended-passes.js'
 import { eventPages, oldestEventMs } from './events.js'
-import { createRefusedByOthers } from './other-groups.js'
 import { type PreviewOverrides, readOverrides } from './overrides.js'
 import { Replay, type ReplayCounter, type ReplayDependencies } from './replay.js'
 import { describePreview, type RulePreview } from './report.js'
@@ -209,4 +209,20 @@ function strangeFields(values: Values): FieldErrors {
   return Object.fromEntries(
     strange.map((field) => [field, `is not a field of a rule: the fields are ${fields.join(', ')}`]),
   )
+}
+
+/**
+ * Creates the function that returns whether another group than the rule's refused a request. Limits that are no active
+ * rule stand for the group without a name.
+ *
+ * @param active the rules of now, since the log has no groups
+ */
+function createRefusedByOthers(rule: Rule, active: readonly Rule[]): ReplayDependencies['isRefusedByOthers'] {
+  const groups = new Map([...active, rule].map(({ name, group }) => [name, group]))
+  return function isRefusedByOthers({ rules }) {
+    const refusing = parseAppliedRules(rules).filter(({ isRefused }) => isRefused)
+    return (refusing.length === 0 ? [''] : refusing.map(({ name }) => groups.get(name) ?? '')).some(
+      (group) => group !== rule.group,
+    )
+  }
 }

@@ -53,7 +53,7 @@ export async function registerApi(app: FastifyInstance, parts: ApiParts, guard: 
   addHistoryRoutes(scope, context)
   addExchangeRoutes(scope, context)
   addEventRoutes(scope, context)
-  addReportRoutes(scope, context)
+  await addReportRoutes(scope, context)
   addRequestRoutes(scope, context)
   // The decorator of @fastify/swagger, under another name.
   const document = async () => app[DOCUMENT as 'swagger']()

@@ -3,7 +3,7 @@ import createError from '@fastify/error'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { isNetwork } from '../../clients/client-networks.js'
 import { type ClientEffect, clientEffect } from '../../reports/change-effects.js'
-import { type ClientDetail, clientDetail } from '../../reports/client-detail.js'
+import { type ClientDetail, readClientDetail } from '../../reports/client-detail.js'
 import { type FoundClient, findClients } from '../../reports/find-clients.js'
 import { hasEnded } from '../../reports/report-window.js'
 import { UsageReports } from '../../reports/usage.js'
@@ -47,7 +47,7 @@ export function registerClientRoutes(routes: PageRoutes<'events' | 'hook' | 'inF
   const isShortened = ({ client }: ClientDetail) => privacy?.isShortened(client) === true
 
   async function readClient(client: string, view: ClientView): Promise<ClientReport> {
-    const detail = await read(clientDetail({ client, recent: LATEST, ...view.window }, view.onlyRefused))
+    const detail = await read((snapshot) => readClientDetail(snapshot, client, view.window, LATEST, view.onlyRefused))
     const members = isNetwork(detail.client) ? await readMembers(detail.client, view) : []
     // The standing of now is none of a range that has ended.
     const isOne = members.length === 0 && !isShortened(detail) && !hasEnded(view.window, clock.now())

@@ -3,12 +3,12 @@ import createError from '@fastify/error'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { DAY_MS, SECOND_MS } from '../../ground/time/clock.js'
 import type { Parts } from '../../plugin/parts.js'
-import { CSV_LIMIT, clientsCsvRows, offendersCsvRows } from '../../reports/csv.js'
+import { CSV_LIMIT, csvRows } from '../../reports/csv.js'
 import { networkAround } from '../../reports/dashboard-clients.js'
 import { type DashboardReport, dashboardReport } from '../../reports/dashboard-report.js'
 import { subjectOf } from '../../reports/incidents/incident.js'
 import { type IncidentStory, incidentStories } from '../../reports/incidents/incidents.js'
-import { countedClients, keyDetail, offenderDetail } from '../../reports/offender-detail.js'
+import { countedClients, offenderDetail, readKey } from '../../reports/offender-detail.js'
 import { topOffenders } from '../../reports/ranking.js'
 import { closedHourCacheFor, coverageFor, createReportRunner, type Report } from '../../reports/report.js'
 import { topClients } from '../../reports/top-clients.js'
@@ -69,6 +69,8 @@ const MissingKeyError = createError('FST_RATE_LIMIT_MISSING_KEY', 'missing ?key=
 /** The most incidents on top of the dashboard: with more of them, the list of clients says more. Links lead to those of a range. */
 const MAX_INCIDENTS = 10
 const MAX_OF_RANGE = 50
+/** The events that the page of a key lists. */
+const LATEST_EVENTS = 50
 
 interface DatedReport {
   readonly report: DashboardReport
@@ -165,13 +167,13 @@ export function registerReportRoutes(app: FastifyInstance, parts: Parts, pages: 
 
   async function sendOffendersCsv(request: FastifyRequest, reply: FastifyReply) {
     const offenders = await read(topOffenders({ ...requestedWindow(request).window, limit: CSV_LIMIT }))
-    return sendCsv(request, reply, 'ratelimit_offenders.csv', offendersCsvRows(offenders))
+    return sendCsv(request, reply, 'ratelimit_offenders.csv', csvRows(topOffenders, offenders))
   }
 
   async function sendClientsCsv(request: FastifyRequest, reply: FastifyReply) {
     const { window, listing } = requestedView(request, hasNetworks, clock.now())
     const clients = await read(topClients({ ...window, limit: CSV_LIMIT, by: listing.by }))
-    return sendCsv(request, reply, 'ratelimit_clients.csv', clientsCsvRows(clients))
+    return sendCsv(request, reply, 'ratelimit_clients.csv', csvRows(topClients, clients))
   }
 
   /** A window of whole days, as the seed's routes have it, or a range. */
@@ -192,7 +194,8 @@ export function registerReportRoutes(app: FastifyInstance, parts: Parts, pages: 
 
   async function showOffender(request: FastifyRequest, reply: FastifyReply) {
     const requested = requestedWindow(request)
-    const detail = await read(keyDetail({ key: requireKey(request), ...requested.window }))
+    const key = requireKey(request)
+    const detail = await read((snapshot) => readKey(snapshot, key, requested.window, LATEST_EVENTS))
     const { back } = readClientView((name) => lastParameter(request, name), clock.now())
     const [counted = []] = await read(countedClients([detail.key], requested.window))
     const client = commonClient(counted, inForce.countsByUser)

@@ -3,7 +3,7 @@ import { isoDay } from '../../ground/time/iso-time.js'
 import type { EventLogStats } from '../../log/event-log-state.js'
 import type { Parts } from '../../plugin/parts.js'
 import type { Settings } from '../../plugin/settings/resolve.js'
-import { logSince } from '../../reports/log-since.js'
+import { logSince } from '../../reports/report.js'
 import { formatCount, toMoment, visible } from './format.js'
 
 /** The state of the process that shows a page. */

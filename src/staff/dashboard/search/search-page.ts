@@ -1,6 +1,6 @@
 import { MAX_PATH_LENGTH } from '../../../ground/storable.js'
 import type { FoundClient } from '../../../reports/find-clients.js'
-import type { FoundTraffic } from '../../../reports/search-traffic.js'
+import type { FoundTraffic } from '../../../reports/traffic.js'
 import { foundClients } from '../client-views.js'
 import { formatCount, formatRequests, offeredWindows, toMoment, visible, windowName } from '../format.js'
 import {
