@@ -1,12 +1,12 @@
 /** Reads the paths of incidents from the log, and which rules refused beside the deciding ones. */
+import { readForEach } from '../../database/list.js'
 import { groupBy } from '../../ground/group-by.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
 import { parseAppliedRules } from '../../log/applied-rules.js'
 import { CLIENT, POLICY } from '../../log/event-sql.js'
 import { busiest, compareBytes, NO_TRAFFIC } from '../breakdown.js'
 import { keysForClient } from '../client-search.js'
-import { Parameters } from '../filter.js'
-import { duringPeriod, TURNED_AWAY_EVENTS } from '../logged-events.js'
+import { TURNED_AWAY_EVENTS } from '../logged-events.js'
 import { type OtherKeys, readOtherKeys } from '../other-keys.js'
 import type { LogSnapshot } from '../report.js'
 import { type FoundIncident, idOf, POLICY_SCOPE } from './incident.js'
@@ -17,12 +17,6 @@ const MAX_CLIENTS = 3
 /** The number of the latest refusals that are read: of a key, and of a policy. */
 const PER_KEY = 50
 const PER_POLICY = 500
-/** The most parts of a statement: SQLite takes 500. */
-const MAX_PARTS = 200
-
-/** Selects the latest refusals of an incident. */
-type Part = (parameters: Parameters) => string
-
 /** Reads the most frequent paths among the latest refusals of each incident; those of one that is over only once. */
 export async function readPaths(
   snapshot: LogSnapshot,
@@ -41,7 +35,7 @@ export async function readPaths(
   )
   for (const { found, isOver } of unknown) {
     const latest = refusals.get(found) ?? []
-    const traffic = latest.map(({ path, total }) => ({ ...NO_TRAFFIC, total: Number(total), path }))
+    const traffic = latest.map(([, path, , total]) => ({ ...NO_TRAFFIC, total: Number(total), path }))
     const names = busiest(traffic, ({ path }) => path).map(({ name }) => name)
     paths.set(found, names.slice(0, MAX_PATHS))
     if (isOver) closed.incidentPaths.set(idOf(found), sums.closedVersion, names.slice(0, MAX_PATHS))
@@ -56,33 +50,54 @@ export async function readRefusingBeside(
 ): Promise<ReadonlyMap<FoundIncident, ReadonlySet<string>>> {
   const refusals = await readLatest(snapshot, incidents)
   const namesOf = (rows: readonly LatestRefusals[]) =>
-    rows.flatMap(({ rules }) => parseAppliedRules(rules).flatMap(({ name, isRefused }) => (isRefused ? [name] : [])))
+    rows.flatMap(([, , rules]) => parseAppliedRules(rules).flatMap(({ name, isRefused }) => (isRefused ? [name] : [])))
   return new Map([...refusals].map(([found, rows]) => [found, new Set(namesOf(rows))]))
 }
 
-interface LatestRefusals {
-  readonly incident: number
-  readonly path: string
-  readonly rules: string
-  /** The number of refusals that are alike. */
-  readonly total: number
-}
+/** Refusals that are alike: of an incident, by its index. */
+type LatestRefusals = readonly [incident: number, path: string, rules: string, total: number]
 
 async function readLatest(
   snapshot: LogSnapshot,
   incidents: readonly FoundIncident[],
 ): Promise<ReadonlyMap<FoundIncident, readonly LatestRefusals[]>> {
+  const { dialect } = snapshot
   const others = await readOthers(snapshot, incidents)
-  const parts = incidents.flatMap((found, index) => partsFor(snapshot, found, index, others))
-  let rows: LatestRefusals[] = []
-  for (let start = 0; start < parts.length; start += MAX_PARTS) {
-    const parameters = new Parameters()
-    const some = parts.slice(start, start + MAX_PARTS).map((part) => `SELECT * FROM (${part(parameters)}) AS latest`)
-    const sql = `SELECT incident, path, rules, SUM(weight) AS total FROM (${some.join(' UNION ALL ')}) AS rows
-      GROUP BY incident, path, rules`
-    rows = rows.concat(await snapshot.query<LatestRefusals>(sql, parameters.values))
-  }
-  const byIncident = groupBy(rows, ({ incident }) => incident)
+  const [first, second] = [dialect.jsonField(3, 'text'), dialect.jsonField(4, 'text')]
+  const period = `"timestamp" >= ${dialect.fromMs(dialect.jsonField(1, 'bigint'))}
+    AND "timestamp" < ${dialect.fromMs(dialect.jsonField(2, 'bigint'))} AND outcome <> 'denied'`
+  const read = (elements: readonly (readonly (string | number)[])[], where: string, limit: number) =>
+    readForEach<LatestRefusals>(
+      snapshot,
+      elements,
+      'incident, path, rules, total',
+      () =>
+        `SELECT ${dialect.jsonField(0, 'bigint')} AS incident, path, rules, SUM(weight) AS total FROM (
+           SELECT path, rules, weight FROM ${dialect.table('rate_limit_event')} WHERE ${period} AND ${where}
+           ORDER BY "timestamp" DESC LIMIT ${limit}
+         ) AS latest GROUP BY path, rules`,
+    )
+  const periodOf = ({ from, to }: FoundIncident) => [from * HOUR_MS, to * HOUR_MS]
+  const ofPolicies = incidents.flatMap((found, index) =>
+    found.kind === 'policy' ? [[index, ...periodOf(found), found.scope.slice(POLICY_SCOPE.length)]] : [],
+  )
+  const ofKeys = incidents.flatMap((found, index) =>
+    found.kind === 'policy'
+      ? []
+      : clientsOf(found).flatMap((client) =>
+          [...keysForClient(client, policiesOf(found)), ...(others.get(client) ?? [])].map((key) => [
+            index,
+            ...periodOf(found),
+            key,
+            client,
+          ]),
+        ),
+  )
+  const rows = await Promise.all([
+    read(ofPolicies, `${TURNED_AWAY_EVENTS.during} AND ${POLICY} = ${first}`, PER_POLICY),
+    read(ofKeys, `key = ${first} AND ${TURNED_AWAY_EVENTS.afterId} AND ${CLIENT} = ${second}`, PER_KEY),
+  ])
+  const byIncident = groupBy(rows.flat(), ([incident]) => incident)
   return new Map(incidents.map((found, index) => [found, byIncident.get(index) ?? []]))
 }
 
@@ -92,36 +107,6 @@ async function readOthers(snapshot: LogSnapshot, incidents: readonly FoundIncide
   if (ofClients.length === 0) return new Map()
   const since = Math.min(...ofClients.map(({ from }) => from)) * HOUR_MS
   return readOtherKeys(snapshot, [...new Set(ofClients.flatMap(clientsOf))], { since })
-}
-
-function partsFor(snapshot: LogSnapshot, incident: FoundIncident, index: number, others: OtherKeys): Part[] {
-  const { dialect } = snapshot
-  const { kind, from, to, scope } = incident
-  const table = dialect.table('rate_limit_event')
-  const period = { startMs: from * HOUR_MS, endMs: to * HOUR_MS }
-  const select = (where: string, limit: number) =>
-    `SELECT ${index} AS incident, path, rules, weight FROM ${table} WHERE ${where} ORDER BY "timestamp" DESC LIMIT ${limit}`
-  if (kind === 'policy') {
-    const policy = scope.slice(POLICY_SCOPE.length)
-    return [
-      (parameters) =>
-        select(
-          `${TURNED_AWAY_EVENTS.during} AND outcome <> 'denied' AND ${duringPeriod(dialect, period, parameters)} AND ${POLICY} = ${parameters.add(policy)}`,
-          PER_POLICY,
-        ),
-    ]
-  }
-  return clientsOf(incident).flatMap((client) =>
-    [...keysForClient(client, policiesOf(incident)), ...(others.get(client) ?? [])].map(
-      (key): Part =>
-        (parameters) =>
-          select(
-            `key = ${parameters.add(key)} AND ${TURNED_AWAY_EVENTS.afterId} AND outcome <> 'denied'
-             AND ${duringPeriod(dialect, period, parameters)} AND ${CLIENT} = ${parameters.add(client)}`,
-            PER_KEY,
-          ),
-    ),
-  )
 }
 
 /** Returns the clients of an incident: those with the most refusals. */
