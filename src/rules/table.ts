@@ -1,4 +1,7 @@
-/** The only writer of rules and overrides: it validates, names the actor, writes, and has this process obey. */
+/**
+ * The writer of rules and overrides: it validates, names the actor, writes, and has this process obey. Statements of Prisma, which
+ * may be part of a host's transaction, are written by Prisma, with the same validation and ascription.
+ */
 import type { ConditionSources } from '../clients/condition-sources.js'
 import type { Database } from '../database/database.js'
 import {
