@@ -1,41 +1,33 @@
 /**
- * Searches the log for the events that pass a filter, page by page, in both directions. No filter makes it read more than
- * some thousands of events: a page says how far it has searched, and the next one goes on from there.
+ * Searches the log for the events that pass a filter, page by page, in both directions. A page of people reads no more than
+ * some thousands of events, whatever the filter is: it says how far it has searched, and the next one goes on from there.
  */
-import type { SqlValue } from '../database/dialect.js'
-import { OUTCOME } from '../log/event-sql.js'
-import { filtered, Parameters } from './filter.js'
-import { type EventPosition, followsPosition, isOfPolicy, type ListedEvent, readEventsOf } from './listed-events.js'
+import type { Dialect, SqlValue } from '../database/dialect.js'
+import { beyond, orderBy, type PageStart, type Parameters, readForEach } from '../database/list.js'
+import type { EventOutcome } from '../log/event.js'
+import { hasApplied, OUTCOME, POLICY } from '../log/event-sql.js'
+import { filtered } from './filter.js'
+import { EVENT_ORDER, type EventPosition, type ListedEvent, readEventsOf } from './listed-events.js'
 import { isOfClients, type LoggedClients, loggedClients } from './logged-clients.js'
-import type { LogSnapshot, Report } from './report.js'
-
-/**
- * The outcomes of requests, as people search for them: `refused` is all that was not let through; `would_be` was let
- * through over a limit that does not block.
- */
-export const SEARCHED_OUTCOMES = ['refused', 'over_limit', 'denied', 'unavailable', 'would_be', 'allowed'] as const
-export type SearchedOutcome = (typeof SEARCHED_OUTCOMES)[number]
+import { type LogSnapshot, type Report, toLogged } from './report.js'
 
 /** The events of a search. An undefined field excludes none. */
 export interface EventSearch {
-  /** A client, a network or a key of the log, in any spelling. */
+  /** The key as the log has it. */
+  readonly key?: string | undefined
+  /** A client, a network or a key of the log, in any spelling, under all rules. */
   readonly client?: string | undefined
   /** The policy that decided, or a rule that applied beside others, by its whole name. */
-  readonly rule?: string | undefined
+  readonly policy?: string | undefined
+  readonly outcome?: EventOutcome | undefined
+  readonly allowed?: boolean | undefined
   /** The beginning of the path. */
   readonly path?: string | undefined
   readonly method?: string | undefined
-  readonly outcome?: SearchedOutcome | undefined
   /** The moment from which on events are found, in milliseconds. */
   readonly sinceMs?: number | undefined
   /** The moment before which events are found, in milliseconds. */
   readonly untilMs?: number | undefined
-}
-
-/** The place in the log from which a page is read, and in which direction. */
-export interface SearchFrom {
-  readonly position: EventPosition
-  readonly direction: 'older' | 'newer'
 }
 
 export interface FoundEvents {
@@ -54,131 +46,130 @@ const MOST_SCATTERED = 5_000
 /** The keys whose events are read: those with the newest event. */
 const MAX_KEYS = 60
 
-const IS_LET_THROUGH: Readonly<Record<SearchedOutcome, boolean>> = {
-  refused: false,
-  over_limit: false,
-  denied: false,
-  unavailable: false,
-  would_be: true,
-  allowed: true,
-}
-
 /**
  * Searches for events.
  *
- * @param from where to begin; the newest events unless given
+ * @param from the beginning, in `EVENT_ORDER`; the newest events unless given
+ * @param isWhole whether the search goes on until the page is full
  * @returns undefined for a client that the log cannot tell
  */
 export function searchEvents(
   search: EventSearch,
-  from: SearchFrom | undefined,
+  from: PageStart | undefined,
   limit: number,
+  isWhole = false,
 ): Report<FoundEvents | undefined> {
   return async (snapshot) => {
     const { client, sinceMs } = search
     const clients = client === undefined ? undefined : await loggedClients(client, sinceMs)(snapshot)
     if (client !== undefined && clients === undefined) return undefined
-    const scan = createScan(snapshot, search, clients, from)
-    const { lists, bound } = await chooseLists(scan, clients)
-    const { positions, end } = await readLists(scan, lists, limit)
-    const limits = [bound, ...end].flatMap((each) => each ?? [])
-    // The nearest end: behind it some list was not read.
-    const [reached] = limits.toSorted((one, other) => scan.compare(one, other))
-    const found = positions
-      .toSorted(scan.compare)
-      .filter((position) => reached === undefined || scan.compare(position, reached) <= 0)
-    const isFull = found.length > limit
-    const shown = found.slice(0, limit)
-    const events = await readEventsOf(
-      snapshot,
-      shown.map(({ id }) => id),
-    )
-    return {
-      events: events.filter((event) => clients === undefined || clients.isMeant(event.client) || event.key === client),
-      next: isFull ? shown.at(-1) : reached,
-      isBounded: !isFull && reached !== undefined,
+    const events: ListedEvent[] = []
+    for (let start = from; ; ) {
+      const scan = createScan(snapshot, search, clients, start, isWhole)
+      const found = await readFound(scan, limit - events.length)
+      events.push(...found.events)
+      const { next } = found
+      if (!isWhole || next === undefined || events.length === limit) return { ...found, events }
+      start = { side: start?.side ?? 'after', position: next }
     }
   }
 }
 
-/** The way of a search through the log. */
-interface Scan {
-  readonly snapshot: LogSnapshot
-  readonly order: string
-  /** The first of two positions in the direction of the search is less. */
-  compare(one: EventPosition, other: EventPosition): number
-  /** Returns a position behind which an event is the first one. */
-  before(position: EventPosition): EventPosition
-  /** Returns the condition that an event is in the period, behind the position where the page begins. */
-  isWithin(parameters: Parameters): string
-  /** Returns the conditions that no index helps with: begins with AND, or is empty. */
-  isMeant(parameters: Parameters): string
-  /** The value of `allowed` that all events have; undefined where they have both. */
-  readonly allowed: boolean | undefined
+async function readFound(scan: Scan, limit: number): Promise<FoundEvents> {
+  const { snapshot, clients, compare } = scan
+  const { lists, bound } = await chooseLists(scan)
+  const { positions, end } = await readLists(scan, lists, limit)
+  // The nearest end: behind it some list was not read.
+  const [reached] = [bound, ...end].flatMap((each) => (each === undefined ? [] : [each])).toSorted(compare)
+  const found = positions
+    .toSorted(compare)
+    .filter((position) => reached === undefined || compare(position, reached) <= 0)
+  const isFull = found.length > limit
+  const shown = found.slice(0, limit)
+  const ids = shown.map(([, id]) => id)
+  return {
+    events: (await readEventsOf(snapshot, ids)).filter(
+      ({ client, key }) => clients === undefined || clients.isMeant(client) || key === clients.key,
+    ),
+    next: isFull ? shown.at(-1) : reached,
+    isBounded: !isFull && reached !== undefined,
+  }
 }
+
+/** What begins with the position of an event. */
+type Placed = readonly [...EventPosition, ...unknown[]]
+
+/** The way of a search through the log. */
+type Scan = ReturnType<typeof createScan>
 
 function createScan(
   snapshot: LogSnapshot,
-  search: EventSearch,
+  { key, policy, outcome, allowed, path, method, sinceMs, untilMs }: EventSearch,
   clients: LoggedClients | undefined,
-  from: SearchFrom | undefined,
-): Scan {
+  from: PageStart | undefined,
+  isWhole: boolean,
+) {
   const { dialect } = snapshot
-  const { rule, path, method, outcome } = search
-  const isNewer = from?.direction === 'newer'
+  const isNewer = from?.side === 'before'
   const sign = isNewer ? -1 : 1
-  const { sinceMs, untilMs } = search
-  const allowed = outcome === undefined ? undefined : IS_LET_THROUGH[outcome]
-  const named = outcome === 'would_be' ? 'over_limit' : outcome === 'refused' ? undefined : outcome
   return {
     snapshot,
-    allowed,
-    order: isNewer ? 'ORDER BY "timestamp", id' : 'ORDER BY "timestamp" DESC, id DESC',
-    compare: (one, other) => sign * (other.timestampMs - one.timestampMs || other.id - one.id),
-    before: ({ timestampMs, id }) => ({ timestampMs, id: id + sign }),
-    isWithin(parameters) {
+    clients,
+    isWhole,
+    key: key === undefined ? undefined : toLogged(snapshot, key),
+    order: orderBy(EVENT_ORDER, isNewer),
+    /** The values of `allowed` that the events have, in the order of an index; undefined for any. */
+    decided: decisionsOf(outcome, allowed),
+    /** The first of two positions in the direction of the search is less. */
+    compare: ([oneMs, one]: Placed, [otherMs, other]: Placed) => sign * (otherMs - oneMs || other - one),
+    /** Returns a position behind which an event is the first one. */
+    before: ([timestampMs, id]: Placed): EventPosition => [timestampMs, id + sign],
+    /** Returns the condition that an event is in the period, behind the position where the page begins. */
+    isWithin(parameters: Parameters): string {
       const moment = (ms: number) => dialect.fromMs(parameters.add(ms))
       const conditions: string[] = []
       // The statement has one bound at each end, since SQLite may use the farther one of two.
-      const isBehind = from === undefined ? undefined : behind(from, sinceMs, untilMs)
+      const isBehind = from !== undefined && isInPeriod(Number(from.position[0]), isNewer, sinceMs, untilMs)
       if (sinceMs !== undefined && !(isNewer && isBehind)) conditions.push(`"timestamp" >= ${moment(sinceMs)}`)
       if (untilMs !== undefined && (isNewer || !isBehind)) conditions.push(`"timestamp" < ${moment(untilMs)}`)
-      if (from !== undefined && isBehind) {
-        const { timestampMs, id } = from.position
-        const last = dialect.whole(parameters.add(id))
-        conditions.push(
-          isNewer ? precedesPosition(moment(timestampMs), last) : followsPosition(moment(timestampMs), last),
-        )
-      }
+      if (isBehind) conditions.push(beyond(dialect, EVENT_ORDER, from.position, isNewer, parameters))
       return conditions.length === 0 ? 'true' : conditions.join(' AND ')
     },
-    isMeant(parameters) {
+    /** Returns the conditions that no index helps with: begins with AND, or is empty. */
+    isMeant(parameters: Parameters): string {
       const add = (value: SqlValue) => parameters.add(value)
       const conditions: string[] = []
       if (clients !== undefined) conditions.push(isOfClients(snapshot, clients, parameters))
-      if (rule !== undefined) conditions.push(isOfPolicy(dialect, add(rule)))
-      if (named !== undefined) conditions.push(`(${OUTCOME}) = ${add(named)}`)
-      const further = filtered(dialect, { path, method }, parameters)
-      return conditions.map((condition) => ` AND ${condition}`).join('') + further
+      if (policy !== undefined) conditions.push(isOfPolicy(dialect, add(policy)))
+      if (outcome !== undefined) conditions.push(`(${OUTCOME}) = ${add(outcome)}`)
+      if (allowed !== undefined) conditions.push(`allowed = ${allowed}`)
+      return (
+        conditions.map((condition) => ` AND ${condition}`).join('') + filtered(dialect, { path, method }, parameters)
+      )
     },
   }
 }
 
+function decisionsOf(outcome: EventOutcome | undefined, allowed: boolean | undefined): readonly boolean[] | undefined {
+  if (allowed !== undefined) return [allowed]
+  // A denied request is never let through; one that is over a limit may be.
+  if (outcome === 'denied' || outcome === 'unavailable') return [false]
+  return outcome === 'over_limit' ? [false, true] : undefined
+}
+
 /** Returns whether the position of a page is within the period of the search: anybody can make one up. */
-function behind(
-  { position, direction }: SearchFrom,
+function isInPeriod(
+  timestampMs: number,
+  isNewer: boolean,
   sinceMs: number | undefined,
   untilMs: number | undefined,
 ): boolean {
-  const { timestampMs } = position
-  return direction === 'newer'
-    ? sinceMs === undefined || timestampMs >= sinceMs
-    : untilMs === undefined || timestampMs < untilMs
+  return isNewer ? sinceMs === undefined || timestampMs >= sinceMs : untilMs === undefined || timestampMs < untilMs
 }
 
-/** Returns the condition of an event that is newer than a position. */
-function precedesPosition(timestamp: string, id: string): string {
-  return `"timestamp" >= ${timestamp} AND ("timestamp" > ${timestamp} OR id > ${id})`
+/** Returns the condition that a policy decided, or that a rule of this name is one of several that applied. */
+function isOfPolicy(dialect: Dialect, policy: string): string {
+  return `((${POLICY}) = ${policy} OR ${hasApplied(dialect, policy)})`
 }
 
 /** Events that an index has in the order of time: those with one value of a column, or all. */
@@ -190,85 +181,58 @@ interface Lists {
 }
 
 /** Chooses the lists in which a search reads, and where it has to end because there are more. */
-async function chooseLists(
-  scan: Scan,
-  clients: LoggedClients | undefined,
-): Promise<{ readonly lists: Lists; readonly bound: EventPosition | undefined }> {
+async function chooseLists(scan: Scan): Promise<{ readonly lists: Lists; readonly bound?: EventPosition | undefined }> {
+  const { key, clients, decided } = scan
+  if (key !== undefined) return { lists: { column: 'key', values: [key], most: MOST_SCATTERED } }
   if (clients?.keys !== undefined) {
-    const keys = (await readFirsts(scan, clients.keys)).toSorted((one, other) => scan.compare(one, other))
-    const kept = keys.slice(0, MAX_KEYS)
-    const most = Math.max(2 * MAX_KEYS, Math.floor(MOST_SCATTERED / Math.max(1, kept.length)))
-    const next = keys[MAX_KEYS]
-    return { lists: { column: 'key', values: kept.map(({ key }) => key), most }, bound: next && scan.before(next) }
+    const firsts = (await readFirsts(scan, clients.keys)).toSorted(scan.compare)
+    const values = firsts.slice(0, MAX_KEYS).map(([, , key]) => key)
+    const most = Math.max(2 * MAX_KEYS, Math.floor(MOST_SCATTERED / Math.max(1, values.length)))
+    const next = firsts[MAX_KEYS]
+    return { lists: { column: 'key', values, most }, bound: next && scan.before(next) }
   }
-  const { allowed } = scan
-  const lists: Lists =
-    allowed === undefined
-      ? { column: undefined, values: [''], most: MOST_READ }
-      : { column: 'allowed', values: [allowed], most: allowed ? MOST_READ : MOST_SCATTERED }
-  return { lists, bound: undefined }
+  if (decided === undefined) return { lists: { column: undefined, values: [''], most: MOST_READ } }
+  return { lists: { column: 'allowed', values: decided, most: decided.includes(false) ? MOST_SCATTERED : MOST_READ } }
 }
 
 /** Reads the first event of each key, in the direction of the search: the index has it. */
-async function readFirsts(
-  { snapshot: { query, dialect }, order, isWithin }: Scan,
+function readFirsts(
+  { snapshot, order, isWithin }: Scan,
   keys: readonly string[],
-): Promise<(EventPosition & { readonly key: string })[]> {
-  const parameters = new Parameters()
-  const listed = dialect.jsonRows(parameters.add(JSON.stringify(keys.map((key) => [key]))))
-  const key = dialect.jsonField(0, 'text')
-  const rows = await query<{ key: string; first: string | null }>(
-    `SELECT ${key} AS key, (
-       SELECT ${dialect.rowsAsJson('at_ms, id')} FROM (
-         SELECT id, ${dialect.toMs('"timestamp"')} AS at_ms FROM ${dialect.table('rate_limit_event')}
-         WHERE key = ${key} AND ${isWithin(parameters)} ${order} LIMIT 1
-       ) AS first
-     ) AS first FROM ${listed}`,
-    parameters.values,
+): Promise<(readonly [...EventPosition, key: string])[]> {
+  const { dialect } = snapshot
+  return readForEach(
+    snapshot,
+    keys.map((key) => [key]),
+    'at_ms, id, key',
+    (parameters) =>
+      `SELECT key, id, ${dialect.toMs('"timestamp"')} AS at_ms FROM ${dialect.table('rate_limit_event')}
+       WHERE key = ${dialect.jsonField(0, 'text')} AND ${isWithin(parameters)} ${order} LIMIT 1`,
   )
-  return rows.flatMap(({ key, first }) => toPositions(first).map((position) => ({ key, ...position })))
 }
 
 /** Reads the first matching positions of each list, and the last position of those lists that were not read to their end. */
 async function readLists(
-  { snapshot: { query, dialect }, order, isWithin, isMeant, allowed }: Scan,
+  { snapshot, order, isWithin, isMeant, isWhole }: Scan,
   { column, values, most }: Lists,
   limit: number,
 ): Promise<{ readonly positions: EventPosition[]; readonly end: readonly EventPosition[] }> {
-  if (values.length === 0) return { positions: [], end: [] }
-  const table = dialect.table('rate_limit_event')
+  const { dialect } = snapshot
+  const events = `FROM ${dialect.table('rate_limit_event')} WHERE `
   const field = dialect.jsonField(0, column === 'allowed' ? 'boolean' : 'text')
   const isListed = column === undefined ? '' : `${column} = ${field} AND `
-  const parameters = new Parameters()
-  const listed = dialect.jsonRows(parameters.add(JSON.stringify(values.map((value) => [value]))))
-  const decided = column === 'allowed' || allowed === undefined ? '' : ` AND allowed = ${allowed}`
-  const section = `FROM ${table} WHERE ${isListed}${isWithin(parameters)} ${order}`
-  const rows = await query<{ positions: string | null }>(
-    `SELECT (
-       SELECT ${dialect.rowsAsJson('at_ms, id')} FROM (
-         SELECT id, ${dialect.toMs('"timestamp"')} AS at_ms FROM (SELECT * ${section} LIMIT ${most}) AS section
-         WHERE true${decided}${isMeant(parameters)} ${order} LIMIT ${limit + 1}
-       ) AS found
-     ) AS positions FROM ${listed}`,
-    parameters.values,
-  )
-  const found = rows.map(({ positions }) => toPositions(positions))
-  if (found.every((each) => each.length > limit)) return { positions: found.flat(), end: [] }
-  const bounds = new Parameters()
-  const again = dialect.jsonRows(bounds.add(JSON.stringify(values.map((value) => [value]))))
-  const ends = await query<{ last: string | null }>(
-    `SELECT (
-       SELECT ${dialect.rowsAsJson('at_ms, id')} FROM (
-         SELECT id, ${dialect.toMs('"timestamp"')} AS at_ms FROM ${table} WHERE ${isListed}${isWithin(bounds)} ${order}
-         LIMIT 1 OFFSET ${most - 1}
-       ) AS last
-     ) AS last FROM ${again}`,
-    bounds.values,
-  )
-  return { positions: found.flat(), end: ends.flatMap(({ last }) => toPositions(last)) }
-}
-
-function toPositions(text: string | null): EventPosition[] {
-  const pairs: readonly (readonly [timestampMs: number, id: number])[] = text === null ? [] : JSON.parse(text)
-  return pairs.map(([timestampMs, id]) => ({ timestampMs, id }))
+  const read = (select: (section: string, parameters: Parameters) => string) =>
+    readForEach<EventPosition>(
+      snapshot,
+      values.map((value) => [value]),
+      'at_ms, id',
+      (parameters) =>
+        `SELECT id, ${dialect.toMs('"timestamp"')} AS at_ms ${select(events + isListed + isWithin(parameters), parameters)}`,
+    )
+  const positions = await read((section, parameters) => {
+    const read = isWhole ? section : `FROM (SELECT * ${section} ${order} LIMIT ${most}) AS section WHERE true`
+    return `${read}${isMeant(parameters)} ${order} LIMIT ${limit + 1}`
+  })
+  if (isWhole || positions.length > values.length * limit) return { positions, end: [] }
+  return { positions, end: await read((section) => `${section} ${order} LIMIT 1 OFFSET ${most - 1}`) }
 }

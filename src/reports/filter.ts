@@ -1,5 +1,8 @@
-import type { Dialect, SqlValue } from '../database/dialect.js'
+import type { Dialect } from '../database/dialect.js'
+import type { Parameters } from '../database/list.js'
 import { CLIENT, hasApplied } from '../log/event-sql.js'
+
+export { Parameters } from '../database/list.js'
 
 /** The events that a report includes. An undefined field excludes none. */
 export interface ReportFilter {
@@ -27,16 +30,6 @@ interface FoundClients {
 /** Returns whether the filter excludes anything. */
 export function isFiltering(filter: ReportFilter): boolean {
   return Object.values(filter).some((value) => value !== undefined)
-}
-
-/** The values of a statement, in the order of its `$1`, `$2`, …. */
-export class Parameters {
-  readonly values: SqlValue[] = []
-
-  /** Adds a value and returns its placeholder. */
-  add(value: SqlValue): string {
-    return `$${this.values.push(value)}`
-  }
 }
 
 /** Returns the condition that a column is in a range, whose end is exclusive. */

@@ -1,5 +1,6 @@
 import { splitKey } from '../clients/client.js'
 import { isNetwork } from '../clients/client-networks.js'
+import { readForEach } from '../database/list.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import { CLIENT } from '../log/event-sql.js'
@@ -14,6 +15,7 @@ import {
 } from './client-counts.js'
 import { type ClientSearch, collectKeys, keysToLookUp, parseClientSearch, readRuleNames } from './client-search.js'
 import { type EventFilter, filtered, inRange, type Parameters, type ReportFilter } from './filter.js'
+import { NEWEST_FIRST } from './listed-events.js'
 import { duringPeriod, readSplit } from './logged-events.js'
 import { type LogSnapshot, type Report, toLogged, validateAtLeastOne } from './report.js'
 import { type ReportWindow, toWindow, type WindowOptions, windowFor } from './report-window.js'
@@ -82,30 +84,17 @@ export function findClients({
 }
 
 /** Reads the clients of the latest events that have one of some keys. */
-async function clientsOfKeys(
-  { query, dialect, nowMs }: LogSnapshot,
-  keys: readonly string[],
-  window: ReportWindow,
-): Promise<string[]> {
-  const { startMs, endMs } = windowFor(window, nowMs)
-  const table = dialect.table('rate_limit_event')
-  const isWithin = `"timestamp" >= ${dialect.fromMs('$2')} AND "timestamp" < ${dialect.fromMs('$3')}`
-  const key = dialect.jsonField(0, 'text')
-  const present = await query<{ key: string }>(
-    `SELECT ${key} AS key FROM ${dialect.jsonRows()}
-     WHERE EXISTS (SELECT 1 FROM ${table} AS event WHERE event.key = ${key} AND ${isWithin})`,
-    [JSON.stringify(keys.map((each) => [each])), startMs, endMs],
+async function clientsOfKeys(snapshot: LogSnapshot, keys: readonly string[], window: ReportWindow): Promise<string[]> {
+  const { dialect, nowMs } = snapshot
+  const rows = await readForEach<[client: string]>(
+    snapshot,
+    keys.map((key) => [key]),
+    'client',
+    (parameters) =>
+      `SELECT ${CLIENT} AS client FROM ${dialect.table('rate_limit_event')} WHERE key = ${dialect.jsonField(0, 'text')}
+       AND ${duringPeriod(dialect, windowFor(window, nowMs), parameters)} ${NEWEST_FIRST} LIMIT ${LATEST}`,
   )
-  const found = await Promise.all(
-    present.map((row) =>
-      query<{ client: string }>(
-        `SELECT ${CLIENT} AS client FROM ${table} WHERE key = $1 AND ${isWithin}
-         ORDER BY "timestamp" DESC, id DESC LIMIT ${LATEST}`,
-        [row.key, startMs, endMs],
-      ),
-    ),
-  )
-  return found.flat().map(({ client }) => client)
+  return rows.map(([client]) => client)
 }
 
 /** Reads the clients whose spelling is in a range of texts: those of a network, and those with further parts. */

@@ -1,7 +1,7 @@
+import { readForEach } from '../database/list.js'
 import { CLIENT } from '../log/event-sql.js'
 import { compareBytes } from './breakdown.js'
 import { keysForClient } from './client-search.js'
-import { Parameters } from './filter.js'
 import { NEWEST_FIRST } from './listed-events.js'
 import { type OtherKeys, readOtherKeys } from './other-keys.js'
 import type { Period } from './period.js'
@@ -130,44 +130,25 @@ type EventFields = readonly [
  * @param most the number of events of a section that are read
  */
 async function readLatest(
-  { query, dialect }: LogSnapshot,
+  snapshot: LogSnapshot,
   sections: readonly Section[],
   most: number,
   condition: string,
 ): Promise<readonly LatestEvent[]> {
-  if (sections.length === 0) return []
-  const [key, start, end, client] = [
-    dialect.jsonField(0, 'text'),
-    dialect.jsonField(1, 'bigint'),
-    dialect.jsonField(2, 'bigint'),
-    dialect.jsonField(3, 'text'),
-  ]
-  const parameters = new Parameters()
-  const fields = sections.map(({ key, startMs, endMs, client }) => [key, startMs, endMs, client])
-  const listed = dialect.jsonRows(parameters.add(JSON.stringify(fields)))
-  const rows = await query<{ events: string | null }>(
-    `SELECT (
-       SELECT ${dialect.rowsAsJson('id, path, method, client, at_ms, allowed, weight')} FROM (
-         SELECT id, path, method, allowed, weight, "timestamp", at_ms, client FROM (
-           SELECT id, path, method, allowed, weight, "timestamp", ${dialect.toMs('"timestamp"')} AS at_ms, ${CLIENT} AS client
-           FROM ${dialect.table('rate_limit_event')}
-           WHERE key = ${key} AND "timestamp" >= ${dialect.fromMs(start)} AND "timestamp" < ${dialect.fromMs(end)}
-           ${NEWEST_FIRST} LIMIT ${most}
-         ) AS newest
-         WHERE ${client} IN ('', client) AND ${condition} ${NEWEST_FIRST} LIMIT ${LATEST}
-       ) AS latest
-     ) AS events FROM ${listed}`,
-    parameters.values,
+  const { fromMs, jsonField, table, toMs } = snapshot.dialect
+  const rows = await readForEach<EventFields>(
+    snapshot,
+    sections.map(({ key, startMs, endMs, client }) => [key, startMs, endMs, client]),
+    'id, path, method, client, at_ms, allowed, weight',
+    () =>
+      `SELECT id, path, method, allowed, weight, "timestamp", at_ms, client FROM (
+         SELECT id, path, method, allowed, weight, "timestamp", ${toMs('"timestamp"')} AS at_ms, ${CLIENT} AS client
+         FROM ${table('rate_limit_event')}
+         WHERE key = ${jsonField(0, 'text')} AND "timestamp" >= ${fromMs(jsonField(1, 'bigint'))}
+           AND "timestamp" < ${fromMs(jsonField(2, 'bigint'))} ${NEWEST_FIRST} LIMIT ${most}
+       ) AS newest
+       WHERE ${jsonField(3, 'text')} IN ('', client) AND ${condition} ${NEWEST_FIRST} LIMIT ${LATEST}`,
   )
-  return rows.flatMap(({ events }) => (events === null ? [] : parseEvents(events)))
-}
-
-function byTime(one: LatestEvent, other: LatestEvent): number {
-  return other.at_ms - one.at_ms || other.id - one.id
-}
-
-function parseEvents(text: string): LatestEvent[] {
-  const rows: readonly EventFields[] = JSON.parse(text)
   return rows.map(([id, path, method, client, at_ms, allowed, weight]) => ({
     id,
     path,
@@ -177,6 +158,10 @@ function parseEvents(text: string): LatestEvent[] {
     allowed: Boolean(allowed),
     weight,
   }))
+}
+
+function byTime(one: LatestEvent, other: LatestEvent): number {
+  return other.at_ms - one.at_ms || other.id - one.id
 }
 
 /** @param events of a client, the newest first */

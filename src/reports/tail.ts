@@ -1,10 +1,10 @@
 /** The latest events of the log, and those that are written from now on. */
 import type { Database } from '../database/database.js'
+import { listById, pages } from '../database/list.js'
 import { SECOND_MS } from '../ground/time/clock.js'
 import { parseAppliedRules } from '../log/applied-rules.js'
 import { type ClientSearch, isFound } from './client-search.js'
-import { Parameters } from './filter.js'
-import { followsPosition, type ListedEvent, NEWEST_FIRST, selectEvents } from './listed-events.js'
+import { eventList, type ListedEvent, selectEvents } from './listed-events.js'
 
 type EventTable = Pick<Database, 'query' | 'dialect'>
 
@@ -55,22 +55,17 @@ export async function readLatestEvents(
   limit: number,
   isShown: (event: ListedEvent) => boolean,
 ): Promise<ListedEvent[]> {
-  const { fromMs, whole } = database.dialect
+  const { dialect } = database
+  const list = eventList(database, (parameters) => [
+    `id <= ${parameters.add(until.id)}`,
+    `"timestamp" <= ${dialect.fromMs(parameters.add(until.timestampMs))}`,
+  ])
   const found: ListedEvent[] = []
-  let last: ListedEvent | undefined
-  for (let read = 0; found.length < limit && read < MAX_READ; read += PAGE_SIZE) {
-    const parameters = new Parameters()
-    const conditions = [
-      `id <= ${parameters.add(until.id)}`,
-      `"timestamp" <= ${fromMs(parameters.add(until.timestampMs))}`,
-      ...(last === undefined
-        ? []
-        : [followsPosition(fromMs(parameters.add(last.timestampMs)), whole(parameters.add(last.id)))]),
-    ]
-    const page = await selectEvents(database, conditions, NEWEST_FIRST, parameters, PAGE_SIZE)
+  let read = 0
+  for await (const page of pages(dialect, list, PAGE_SIZE)) {
     found.push(...page.filter(isShown))
-    last = page.at(-1)
-    if (page.length < PAGE_SIZE) break
+    read += page.length
+    if (found.length >= limit || read >= MAX_READ) break
   }
   return found.slice(0, limit).reverse()
 }
@@ -92,13 +87,11 @@ export class NewEvents {
   /** Reads the events since the last call, in the order of their times. */
   async read(nowMs: number): Promise<ListedEvent[]> {
     const events: ListedEvent[] = []
-    for (let afterId = this.#floor; ; ) {
-      const parameters = new Parameters()
-      const isLater = `id > ${parameters.add(afterId)}`
-      const page = await selectEvents(this.#database, [isLater], 'ORDER BY id', parameters, PAGE_SIZE)
+    const { dialect, query } = this.#database
+    const list = listById<ListedEvent>(query, selectEvents(dialect))
+    const from = { side: 'after', position: [this.#floor] } as const
+    for await (const page of pages(dialect, list, PAGE_SIZE, from)) {
       events.push(...page.filter(({ id }) => !this.#seen.has(id)))
-      if (page.length < PAGE_SIZE) break
-      afterId = page.at(-1)?.id ?? afterId
     }
     for (const { id } of events) this.#seen.add(id)
     this.#passed.push({ id: events.at(-1)?.id ?? this.#floor, atMs: nowMs })

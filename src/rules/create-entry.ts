@@ -22,21 +22,33 @@ export interface EntryContext {
   readonly sources: ConditionSources | undefined
 }
 
+/**
+ * Returns the errors of values that are to be written: the one validation of rules and overrides.
+ *
+ * @param given the fields that the write names: a rule whose list was removed can still be changed elsewhere
+ */
+export function fieldErrors(
+  description: Pick<Description, 'errors'>,
+  given: Values,
+  values: Values,
+  extent: Extent,
+  { nowMs, expiredMs = nowMs, sources }: EntryContext,
+): FieldErrors {
+  return { ...unmetErrors(given, sources), ...description.errors(values, extent, expiredMs) }
+}
+
 /** Creates a complete entry as it is stored, from fields that people gave. It is valid where there are no errors. */
 export function createEntry<Table extends FieldTable, Identity extends keyof Table & string>(
   description: Description<Table, Identity>,
   given: Values,
   extent: Exclude<Extent, 'part'>,
-  { nowMs, expiredMs = nowMs, sources }: EntryContext,
+  context: EntryContext,
 ): { readonly entry: Entry<Table>; readonly errors: FieldErrors } | { readonly errors: FieldErrors } {
-  const expanded = expandShorthand(description, given, nowMs)
-  const errors = {
-    ...unmetErrors(expanded.values, sources),
-    ...description.errors(expanded.values, extent, expiredMs),
-    ...expanded.errors,
-  }
+  const expanded = expandShorthand(description, given, context.nowMs)
+  const { values } = expanded
+  const errors = { ...fieldErrors(description, values, values, extent, context), ...expanded.errors }
   if (Object.keys(errors).length > 0) return { errors }
-  const stored = { ...defaultsFor(description.fields), ...storedFields(description.fields, expanded.values) }
+  const stored = { ...defaultsFor(description.fields), ...storedFields(description.fields, values) }
   const inOrder = Object.keys(description.fields).map((name) => [name, stored[name]])
   // The fields are valid, which types cannot express.
   return { entry: Object.fromEntries(inOrder) as Entry<Table>, errors }

@@ -20,7 +20,6 @@ export function* readEntries<Table extends FieldTable, Identity extends keyof Ta
   { table, fields }: Description<Table, Identity>,
   dialect: Dialect,
 ): SqlWork<Entry<Table>[]> {
-  const described = fieldEntries(fields)
   const entries: Entry<Table>[] = []
   for (let lastId = Number.MIN_SAFE_INTEGER; ; ) {
     const rows = yield* runStatement<Record<string, SqlValue | boolean> & { readonly id: number }>(
@@ -29,13 +28,18 @@ export function* readEntries<Table extends FieldTable, Identity extends keyof Ta
       [lastId],
     )
     for (const row of rows) {
-      const entry = Object.fromEntries(described.map(([name, { kind }]) => [name, documentValue(kind, row[name])]))
-      // A row that raw SQL filled with other types is returned unchanged.
-      entries.push(entry as Entry<Table>)
+      entries.push(toEntry(fields, row))
       lastId = row.id
     }
     if (rows.length < PAGE_SIZE) return entries
   }
+}
+
+/** Returns the entry of a row, as `selectedColumns` selects it. */
+export function toEntry<Table extends FieldTable>(fields: Table, row: Readonly<Record<string, unknown>>): Entry<Table> {
+  const values = fieldEntries(fields).map(([name, { kind }]) => [name, documentValue(kind, row[name])])
+  // A row that raw SQL filled with other types is returned unchanged.
+  return Object.fromEntries(values) as Entry<Table>
 }
 
 /** An entry with the id of its row. */

@@ -1,6 +1,7 @@
 import { setImmediate } from 'node:timers/promises'
 import type { ConditionSources } from '../clients/condition-sources.js'
 import type { Dialect, Query } from '../database/dialect.js'
+import { listById, pages } from '../database/list.js'
 import { errorMessage } from '../ground/errors.js'
 import { CooperativeYield } from '../ground/time/cooperative-yield.js'
 import { enforcedColumns } from './description.js'
@@ -11,7 +12,6 @@ import { unmetNeed } from './unmet-needs.js'
 
 /** Rows per statement: few enough that a synchronous driver does not delay requests. */
 const PAGE_SIZE = 1_000
-const BEFORE_ALL_IDS = Number.MIN_SAFE_INTEGER
 const COLUMNS = enforcedColumns(RULES.fields)
 
 export type StoredRule = RuleRow & { readonly id: number }
@@ -67,13 +67,14 @@ export class RuleReader {
    */
   async readAll({ query, dialect }: RuleSource, onRows: () => void = () => undefined): Promise<void> {
     const read = new Map<number, StoredRule | null>()
-    let lastId = BEFORE_ALL_IDS
-    for (;;) {
-      const page = await readPage(query, dialect, lastId)
+    const select = `SELECT id, ${COLUMNS} FROM ${dialect.table(RULES.table)}`
+    for await (const page of pages(
+      dialect,
+      listById<StoredRule>(query, select, () => ['is_active']),
+      PAGE_SIZE,
+    )) {
       for (const row of page) read.set(row.id, row)
-      lastId = page.at(-1)?.id ?? lastId
-      if (page.length < PAGE_SIZE) break
-      onRows()
+      if (page.length === PAGE_SIZE) onRows()
       await setImmediate()
     }
     for (const id of this.#rows.keys()) if (!read.has(id)) read.set(id, null)
@@ -147,13 +148,6 @@ function inForceGroups(results: readonly (Rule | RejectedRow)[]): ReadonlySet<st
 
 function tooManyGroups(group: string): string {
   return `the group ${JSON.stringify(group)} is one more than the ${MAX_GROUPS} that are allowed`
-}
-
-function readPage(query: Query, dialect: Dialect, afterId: number): Promise<StoredRule[]> {
-  return query(
-    `SELECT id, ${COLUMNS} FROM ${dialect.table(RULES.table)} WHERE is_active AND id > $1 ORDER BY id LIMIT ${PAGE_SIZE}`,
-    [afterId],
-  )
 }
 
 function parsed(row: RuleRow, sources: ConditionSources | undefined): Rule | RejectedRow {

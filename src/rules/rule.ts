@@ -1,4 +1,6 @@
 import type { ClientKind } from '../clients/client-kind.js'
+import type { Dialect } from '../database/dialect.js'
+import type { Order } from '../database/list.js'
 import { type FieldErrors, RuleValidationError } from '../ground/errors.js'
 import { policyFor, type Terms } from '../limiter/limit/terms.js'
 import { type RuleBan, toBan } from './ban.js'
@@ -62,6 +64,14 @@ export const RULES: Description<typeof RULE_FIELDS, 'name'> = {
   watch: watchGroups,
   hasExpired: () => false,
   order: ({ bytewise }) => `${bytewise('group_name')}, priority DESC, ${bytewise('name')}`,
+}
+
+/** Returns the order in which lists have rules: by priority, the highest first, then by name. */
+export function ruleOrder({ bytewise }: Pick<Dialect, 'bytewise'>): Order {
+  return [
+    { sql: 'priority', kind: 'whole', isDescending: true },
+    { sql: bytewise('name'), kind: 'text' },
+  ]
 }
 
 /**

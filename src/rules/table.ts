@@ -4,7 +4,7 @@ import type { Database } from '../database/database.js'
 import { type Dialect, runStatement, type SqlValue, type SqlWork, toColumn } from '../database/dialect.js'
 import { RuleValidationError } from '../ground/errors.js'
 import type { Kind } from '../ground/field.js'
-import { createEntry } from './create-entry.js'
+import { createEntry, fieldErrors } from './create-entry.js'
 import {
   type Description,
   type Entry,
@@ -18,7 +18,6 @@ import {
 } from './description.js'
 import { changeToken, currentAuthor, inOneAction } from './history/actor.js'
 import { entriesAsJson, type IdentifiedEntry, parseEntries } from './read-entries.js'
-import { unmetErrors } from './unmet-needs.js'
 
 /**
  * Runs `work` in one transaction, during which no others write the table, and resolves when this process obeys.
@@ -236,9 +235,9 @@ export class LockedTable<Table extends FieldTable, Identity extends keyof Table 
     return values
   }
 
-  /** @param given the values of the write: a rule whose list was removed can still be changed elsewhere */
   #validate(values: Values, extent: Extent, given = values): void {
-    const errors = { ...unmetErrors(given, this.#sources), ...this.#description.errors(values, extent, this.#nowMs) }
+    const context = { nowMs: this.#nowMs, sources: this.#sources }
+    const errors = fieldErrors(this.#description, given, values, extent, context)
     if (Object.keys(errors).length > 0) throw new RuleValidationError(errors, [], this.#description.entity)
   }
 

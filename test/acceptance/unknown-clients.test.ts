@@ -107,6 +107,17 @@ forEachDatabase((provider) => {
     })
   }
 
+  test('the search for an organisation leads to its page, which says where its requests are in the log', async (t) => {
+    const { request, page, refuse } = await start(t, provider)
+    await refuse()
+    const { status, headers } = await request(`${DASHBOARD}search.html?q=user.org%3Aacme&days=1`)
+    assert.deepEqual([status, headers.location], [303, 'client.html?client=user.org%3Aacme&days=1'])
+    const ofOrganisation = await page('client.html?client=user.org:acme&days=1')
+    assert.match(ofOrganisation, /has the requests of this client under their addresses or users/)
+    // A word is no address: who was counted under it is a choice.
+    assert.match(await page('search.html?q=acme&days=1'), new RegExp(`ip:${IP}`))
+  })
+
   test('the page of the organisation says what it has used, and a client without a user keeps its numbers', async (t) => {
     const { page, refuse, request, app } = await start(t, provider, { key: 'user' })
     await refuse()

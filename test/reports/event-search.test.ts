@@ -1,8 +1,9 @@
 /** The search in the log finds what passes its filter, in both directions, and reads no more than it says. */
 import assert from 'node:assert/strict'
 import { type TestContext, test } from 'node:test'
+import type { PageStart } from '../../src/database/list.js'
 import { eventValues, insertEventsSql, type RateLimitEvent } from '../../src/log/event.js'
-import { type EventSearch, type SearchFrom, searchEvents } from '../../src/reports/event-search.js'
+import { type EventSearch, searchEvents } from '../../src/reports/event-search.js'
 import { createReportRunner } from '../../src/reports/report.js'
 import { atEnd } from '../support/at-end.js'
 import { fakeClock } from '../support/clock.js'
@@ -66,25 +67,25 @@ forEachDatabase((provider, open) => {
     const read = createReportRunner(database, clock)
     const insert = (events: readonly RateLimitEvent[]) =>
       database.log.execute(insertEventsSql(database.log.dialect), [JSON.stringify(events.map(eventValues))])
-    const page = async (search: EventSearch, from: SearchFrom | undefined, limit: number) => {
+    const page = async (search: EventSearch, from: PageStart | undefined, limit: number) => {
       const found = await read(searchEvents(search, from, limit))
       assert.ok(found !== undefined, JSON.stringify(search))
       return found
     }
     /** Reads all pages in a direction, from a position or the newest. */
-    const all = async (search: EventSearch, limit: number, from?: SearchFrom) => {
-      const direction = from?.direction ?? 'older'
+    const all = async (search: EventSearch, limit: number, from?: PageStart) => {
+      const side = from?.side ?? 'after'
       const ids: number[] = []
       for (let next = from; ; ) {
         const { events, next: position } = await page(search, next, limit)
         const shown = events.map(({ id }) => id)
-        ids.push(...(direction === 'older' ? shown : shown.reverse()))
+        ids.push(...(side === 'after' ? shown : shown.reverse()))
         if (position === undefined) return ids
-        next = { position, direction }
+        next = { position, side }
       }
     }
     /** Explains the statements that read the events of a search. */
-    const plansOf = async (search: EventSearch, from: SearchFrom | undefined) => {
+    const plansOf = async (search: EventSearch, from: PageStart | undefined) => {
       const plans: string[] = []
       await read((snapshot) =>
         searchEvents(
@@ -94,7 +95,7 @@ forEachDatabase((provider, open) => {
         )({
           ...snapshot,
           query: async (sql, parameters) => {
-            if (/AS (?:positions|last|first) FROM/.test(sql)) {
+            if (/AS found FROM/.test(sql)) {
               const explain = provider === 'sqlite' ? 'EXPLAIN QUERY PLAN' : 'EXPLAIN'
               plans.push(JSON.stringify(await snapshot.query(`${explain} ${sql}`, parameters), undefined, 1))
             }
@@ -133,24 +134,24 @@ forEachDatabase((provider, open) => {
       ],
       [{ client: 'rule:login:203.0.113.70' }, ({ key }) => key === 'rule:login:203.0.113.70'],
       [{ client: 'ip:192.0.2.1' }, () => false],
-      [{ rule: 'login' }, ({ policy, rules }) => policy === 'login' || rules === '+login:-team-a'],
-      [{ rule: 'team-a' }, ({ rules }) => rules.includes('team-a')],
-      [{ rule: 'Team' }, ({ rules }) => rules === '-search:+Team'],
-      [{ rule: 'all+' }, ({ rules }) => rules.startsWith('+all+')],
-      ...['team', 'login:-team-a', '%', 'all', ''].map((rule) => [{ rule }, () => false] as [EventSearch, Meant]),
-      [{ rule: 'default' }, ({ policy }) => policy === 'default'],
+      [{ policy: 'login' }, ({ policy, rules }) => policy === 'login' || rules === '+login:-team-a'],
+      [{ policy: 'team-a' }, ({ rules }) => rules.includes('team-a')],
+      [{ policy: 'Team' }, ({ rules }) => rules === '-search:+Team'],
+      [{ policy: 'all+' }, ({ rules }) => rules.startsWith('+all+')],
+      ...['team', 'login:-team-a', '%', 'all', ''].map((policy) => [{ policy }, () => false] as [EventSearch, Meant]),
+      [{ policy: 'default' }, ({ policy }) => policy === 'default'],
       [{ path: '/login' }, ({ path }) => path.startsWith('/login')],
       [{ path: '/login%' }, () => false],
       [{ method: 'POST' }, ({ method }) => method === 'POST'],
-      [{ outcome: 'refused' }, ({ allowed }) => !allowed],
-      [{ outcome: 'over_limit' }, of('over_limit', false)],
-      [{ outcome: 'would_be' }, of('over_limit', true)],
+      [{ allowed: false }, ({ allowed }) => !allowed],
+      [{ outcome: 'over_limit', allowed: false }, of('over_limit', false)],
+      [{ outcome: 'over_limit', allowed: true }, of('over_limit', true)],
       [{ outcome: 'denied' }, of('denied', false)],
       [{ outcome: 'unavailable' }, of('unavailable', false)],
       [{ outcome: 'allowed' }, of('allowed', true)],
       [{ sinceMs, untilMs }, ({ timestampMs }) => timestampMs >= sinceMs && timestampMs < untilMs],
       [
-        { client: '203.0.113.7', rule: 'default', outcome: 'refused', path: '/', method: 'GET', sinceMs },
+        { client: '203.0.113.7', policy: 'default', allowed: false, path: '/', method: 'GET', sinceMs },
         ({ client, policy, allowed, method, timestampMs }) =>
           client === 'ip:203.0.113.7' && policy === 'default' && !allowed && method === 'GET' && timestampMs >= sinceMs,
       ],
@@ -159,7 +160,7 @@ forEachDatabase((provider, open) => {
       const expected = events.filter(isMeant).map(({ id }) => id)
       for (const limit of [7, 500]) {
         assert.deepEqual(await all(search, limit), expected, `${JSON.stringify(search)} by ${limit}`)
-        const oldest = { position: { timestampMs: 0, id: 0 }, direction: 'newer' } as const
+        const oldest = { position: [0, 0], side: 'before' } as const
         const newer = (await all(search, limit, oldest)).reverse()
         assert.deepEqual(newer, expected, `${JSON.stringify(search)} from the oldest by ${limit}`)
       }
@@ -184,18 +185,18 @@ forEachDatabase((provider, open) => {
     for (const search of [
       { path: '/old' },
       { method: 'PUT' },
-      { rule: 'none' },
+      { policy: 'none' },
       { client: '7', path: '/old' },
     ] as const) {
       const first = await page(search, undefined, 50)
       assert.deepEqual(first.events, [], JSON.stringify(search))
       assert.ok(first.isBounded)
-      assert.ok(first.next !== undefined && first.next.timestampMs > old.timestampMs)
+      assert.ok(first.next !== undefined && first.next[0] > old.timestampMs)
     }
-    const behind = { position: { timestampMs: NOW_MS - 4 * MINUTE_MS, id: 0 }, direction: 'older' } as const
+    const behind = { position: [NOW_MS - 4 * MINUTE_MS, 0], side: 'after' } as const
     assert.equal((await page({ path: '/old' }, behind, 50)).events.length, 2)
     // What an index has is found at once, however much lies before it.
-    for (const search of [{ client: 'user:8' }, { outcome: 'refused' }, { untilMs: NOW_MS - 3_600_000 }] as const) {
+    for (const search of [{ client: 'user:8' }, { allowed: false }, { untilMs: NOW_MS - 3_600_000 }] as const) {
       const { events, isBounded } = await page(search, undefined, 50)
       assert.ok(events.length > 0 && !isBounded, JSON.stringify(search))
     }
@@ -230,19 +231,19 @@ forEachDatabase((provider, open) => {
     for (let part = 0; part < 6; part++) await insert(variedEvents(3_500))
     if (database.log.dialect.provider === 'postgresql')
       await database.log.execute(`ANALYZE ${database.log.dialect.table('rate_limit_event')}`)
-    const from = { position: { timestampMs: NOW_MS - MINUTE_MS, id: 9 }, direction: 'older' } as const
+    const from = { position: [NOW_MS - MINUTE_MS, 9], side: 'after' } as const
     for (const [search, index] of [
       [{}, 'timestamp'],
       [{ path: '/login' }, 'timestamp'],
-      [{ rule: 'login', method: 'GET' }, 'timestamp'],
+      [{ policy: 'login', method: 'GET' }, 'timestamp'],
       [{ sinceMs: NOW_MS - 9 * MINUTE_MS, untilMs: NOW_MS }, 'timestamp'],
-      [{ outcome: 'refused' }, 'allowed_timestamp_outcome_weight'],
+      [{ allowed: false }, 'allowed_timestamp_outcome_weight'],
       [{ outcome: 'denied', path: '/login' }, 'allowed_timestamp_outcome_weight'],
       [{ client: 'user:1007' }, 'key_timestamp'],
       [{ client: 'user:1007', path: '/login', outcome: 'denied' }, 'key_timestamp'],
-      [{ client: '203.0.113.0/24', outcome: 'refused' }, 'key_timestamp'],
+      [{ client: '203.0.113.0/24', allowed: false }, 'key_timestamp'],
     ] as const) {
-      for (const each of [undefined, from, { ...from, direction: 'newer' } as const]) {
+      for (const each of [undefined, from, { ...from, side: 'before' } as const]) {
         const plans = await plansOf(search, each)
         assert.ok(plans.length > 0)
         for (const plan of plans) {

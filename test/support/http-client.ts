@@ -26,7 +26,7 @@ export interface Answer {
 }
 
 /** A server that does not answer is a failure, not a reason to wait. */
-const TIMEOUT_MS = 10_000
+const TIMEOUT_MS = 50_000
 
 /** Sends paths as they are: `fetch` would tidy up `//`, `/../` and the like. */
 export function createHttpClient() {

@@ -2,6 +2,7 @@
 import { restAfter } from '../../database/batches.js'
 import type { Database } from '../../database/database.js'
 import { runStatement, type SqlWork } from '../../database/dialect.js'
+import { listById, pages } from '../../database/list.js'
 import { OVERRIDES } from '../../rules/overrides/override.js'
 import { changeRows, type LockedTable } from '../../rules/table.js'
 import type { Batches } from './batches.js'
@@ -36,13 +37,8 @@ export async function eraseOverrides(
 ): Promise<ErasedOverrides> {
   const found: number[] = []
   let networks = 0
-  for await (const rows of pages<{ id: number; client: string }>(
-    database,
-    'rate_limit_override',
-    'client',
-    '',
-    batches,
-  )) {
+  const listed = `SELECT id, client FROM ${database.dialect.table(OVERRIDES.table)}`
+  for await (const rows of restfulPages<{ id: number; client: string }>(database, listed, 'true', batches)) {
     for (const row of rows) {
       if (erased.hasOverride(row.client)) found.push(row.id)
       else if (erased.isAmong(row.client)) networks++
@@ -69,7 +65,6 @@ function* deleteOverrides(
 /** Replaces the client in the history: that something changed, when and by whom stays. */
 async function eraseNames(database: Database, erased: ErasedClient, batches: Batches): Promise<number> {
   const { dialect } = database
-  const columns = 'entity, name, before, after'
   const table = dialect.table('rate_limit_change')
   const [id, before, after] = [
     dialect.jsonField(0, 'bigint'),
@@ -77,13 +72,8 @@ async function eraseNames(database: Database, erased: ErasedClient, batches: Bat
     dialect.jsonField(2, 'text'),
   ]
   let changed = 0
-  for await (const rows of pages<ChangeRow>(
-    database,
-    'rate_limit_change',
-    columns,
-    "AND entity IN ('override', 'incident')",
-    batches,
-  )) {
+  const named = `SELECT id, entity, name, before, after FROM ${table}`
+  for await (const rows of restfulPages<ChangeRow>(database, named, "entity IN ('override', 'incident')", batches)) {
     const theirs = rows.filter(
       // An incident may be of a client of several kinds.
       (row) =>
@@ -114,25 +104,22 @@ function withoutClient(fields: string | null): string | null {
   return parsed?.client === undefined ? fields : JSON.stringify({ ...parsed, client: ERASED, note: '' })
 }
 
-/** Yields the rows of a table in the order of their ids. */
-async function* pages<Row extends { readonly id: number }>(
+/** Yields the rows of a table in the order of their ids, and leaves time to others between pages. */
+async function* restfulPages<Row extends { readonly id: number }>(
   { dialect, query }: Database,
-  name: string,
-  columns: string,
+  select: string,
   condition: string,
   { batchSize, signal }: Batches,
 ): AsyncGenerator<readonly Row[]> {
-  let after = Number.MIN_SAFE_INTEGER
-  while (!signal?.aborted) {
-    const startedMs = performance.now()
-    const rows = await query<Row>(
-      `SELECT id, ${columns} FROM ${dialect.table(name)} WHERE id > $1 ${condition} ORDER BY id LIMIT ${batchSize}`,
-      [after],
-    )
+  let startedMs = performance.now()
+  for await (const rows of pages(
+    dialect,
+    listById<Row>(query, select, () => [condition]),
+    batchSize,
+  )) {
+    if (signal?.aborted) return
     yield rows
-    const last = rows.at(-1)
-    if (last === undefined || rows.length < batchSize) return
-    after = Number(last.id)
     await restAfter(startedMs)
+    startedMs = performance.now()
   }
 }

@@ -3,9 +3,9 @@ import type { Prisma } from '../../database/generated/sqlite/client.js'
 import type { GeneratedClient } from '../../database/prisma/generated-client.js'
 import { type FieldErrors, RuleValidationError, type WrongRow } from '../../ground/errors.js'
 import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
+import { fieldErrors } from '../../rules/create-entry.js'
 import { type Description, type Extent, expandShorthand, spelled, type Values } from '../../rules/description.js'
 import { changeToken, currentAuthor } from '../../rules/history/actor.js'
-import { unmetErrors } from '../../rules/unmet-needs.js'
 import type { RowWrite } from './checked-groups.js'
 import { interactiveTransaction, transactionClient } from './transaction-client.js'
 import { merge, plainFields, type StoredRow, toValues, toWhere } from './write-args.js'
@@ -75,16 +75,9 @@ export function checkedWrites(
     return expandShorthand(description, toValues(data), now())
   }
 
-  function errorsFor({ values, errors }: Given, extent: Extent): FieldErrors {
-    return { ...description.errors(plainFields(values), extent, now()), ...errors }
-  }
-
-  /**
-   * Returns the errors of given fields that ask for lists or files which the app has not: a rule whose list was removed can
-   * be changed elsewhere.
-   */
-  function givenErrors({ values }: Given): FieldErrors {
-    return unmetErrors(plainFields(values), main.sources)
+  function errorsFor({ values, errors }: Given, extent: Extent, named = values): FieldErrors {
+    const context = { nowMs: now(), sources: main.sources }
+    return { ...fieldErrors(description, plainFields(named), plainFields(values), extent, context), ...errors }
   }
 
   function stamped({ values }: Given, changedBy = changeToken()): Values {
@@ -97,15 +90,14 @@ export function checkedWrites(
 
   /** Returns the errors of an update, and of the fields that it leaves as they are. */
   function updateErrors(data: Given, row: StoredRow | null): FieldErrors {
-    const errors = row === null ? errorsFor(data, 'part') : errorsFor(merged(row, data), 'stored')
-    return { ...givenErrors(data), ...errors }
+    return row === null ? errorsFor(data, 'part') : errorsFor(merged(row, data), 'stored', data.values)
   }
 
   async function wrongRows(rows: readonly Given[], extent: Extent): Promise<WrongRow[]> {
     const wrong: WrongRow[] = []
     const slices = new CooperativeYield()
     for (const [index, row] of rows.entries()) {
-      const errors = { ...(extent === 'new' ? givenErrors(row) : {}), ...errorsFor(row, extent) }
+      const errors = errorsFor(row, extent, extent === 'new' ? row.values : {})
       if (hasAny(errors)) wrong.push({ index, name: String(row.values[identity[0] ?? ''] ?? ''), errors })
       if (slices.over()) await slices.pause()
     }
@@ -138,7 +130,7 @@ export function checkedWrites(
 
   function create(call: Write) {
     const data = given(Reflect.get(call.args, 'data'))
-    refuse({ ...givenErrors(data), ...errorsFor(data, 'new') })
+    refuse(errorsFor(data, 'new'))
     return saved(call, { ...call.args, data: stamped(data) }, [data])
   }
 
@@ -180,7 +172,7 @@ export function checkedWrites(
     const row = await find(transactionClient(client, call), call.args)
     const created = given(Reflect.get(call.args, 'create'))
     const updated = given(Reflect.get(call.args, 'update'))
-    refuse({ ...givenErrors(created), ...errorsFor(created, 'new'), ...updateErrors(updated, row) })
+    refuse({ ...errorsFor(created, 'new'), ...updateErrors(updated, row) })
     const token = changeToken()
     const args = { ...call.args, create: stamped(created, token), update: stamped(updated, token) }
     return row === null ? saved(call, args, [created]) : saved(call, args, [updated], toWhere(call.args))

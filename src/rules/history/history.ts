@@ -1,5 +1,6 @@
 import type { Database } from '../../database/database.js'
 import type { SqlValue } from '../../database/dialect.js'
+import { type List, readPage } from '../../database/list.js'
 import type { Description } from '../description.js'
 import { OVERRIDES } from '../overrides/override.js'
 import { RULES } from '../rule.js'
@@ -76,35 +77,49 @@ export const DESCRIPTIONS: Readonly<Record<Description['entity'], Description>> 
 export async function listChanges(
   database: Database,
   name: string | readonly string[] | undefined,
-  { limit = DEFAULT_LIMIT, source, actor, entity, since, until, beforeId }: HistoryOptions = {},
+  { limit = DEFAULT_LIMIT, beforeId, ...filter }: HistoryOptions = {},
 ): Promise<Change[]> {
   if (!Number.isInteger(limit) || limit < 1 || limit > MAX_LIMIT) {
     throw new RangeError(`limit is ${limit}: give an integer from 1 to ${MAX_LIMIT}`)
   }
-  // A name has no NUL, and PostgreSQL refuses such a parameter.
-  if (`${name}${actor}`.includes('\0')) return []
+  const from = beforeId === undefined ? undefined : ({ side: 'after', position: [beforeId] } as const)
+  const { rows } = await readPage(database.dialect, changeList(database, name, filter), { from, limit })
+  return rows
+}
+
+/** Returns the list of changes, the newest first; `name` is as of `listChanges`. */
+export function changeList(
+  database: ChangeTable,
+  name: string | readonly string[] | undefined,
+  { source, actor, entity, since, until }: Omit<HistoryOptions, 'limit' | 'beforeId'> = {},
+): List<Change> {
   const { dialect } = database
   const table = dialect.table('rate_limit_change')
-  const parameters: SqlValue[] = [limit]
-  const conditions: string[] = []
-  function filter(value: SqlValue | undefined, toCondition: (placeholder: string) => string): void {
-    if (value !== undefined) conditions.push(toCondition(`$${parameters.push(value)}`))
+  return {
+    order: [{ sql: 'id', kind: 'whole', isDescending: true }],
+    position: ({ id }) => [id],
+    where(parameters) {
+      // A name has no NUL, and PostgreSQL refuses such a parameter.
+      if (`${name}${actor}`.includes('\0')) return ['false']
+      const filter = (value: SqlValue | undefined, toCondition: (placeholder: string) => string) =>
+        value === undefined ? [] : [toCondition(parameters.add(value))]
+      return [
+        ...filter(
+          name === undefined ? name : JSON.stringify([name].flat()),
+          // A rule that was renamed keeps its history; an incident has no row.
+          (placeholder) => `((entity, row_id) IN (SELECT named.entity, named.row_id FROM ${table} AS named
+              WHERE named.entity IN ('rule', 'override') AND ${dialect.isOneOf('named.name', placeholder, 'text')})
+            OR entity = 'incident' AND ${dialect.isOneOf('name', placeholder, 'text')})`,
+        ),
+        ...filter(source, (placeholder) => `source = ${placeholder}`),
+        ...filter(actor, (placeholder) => `actor = ${placeholder}`),
+        ...filter(entity, (placeholder) => `entity = ${placeholder}`),
+        ...filter(since?.getTime(), (placeholder) => `changed_at >= ${dialect.fromMs(placeholder)}`),
+        ...filter(until?.getTime(), (placeholder) => `changed_at < ${dialect.fromMs(placeholder)}`),
+      ]
+    },
+    select: async (rest, { values }) => (await selectChanges(database, rest, values)).map(toChange),
   }
-  filter(
-    name === undefined ? name : JSON.stringify([name].flat()),
-    // A rule that was renamed keeps its history; an incident has no row.
-    (placeholder) => `((entity, row_id) IN (SELECT named.entity, named.row_id FROM ${table} AS named
-        WHERE named.entity IN ('rule', 'override') AND ${dialect.isOneOf('named.name', placeholder, 'text')})
-      OR entity = 'incident' AND ${dialect.isOneOf('name', placeholder, 'text')})`,
-  )
-  filter(source, (placeholder) => `source = ${placeholder}`)
-  filter(actor, (placeholder) => `actor = ${placeholder}`)
-  filter(entity, (placeholder) => `entity = ${placeholder}`)
-  filter(since?.getTime(), (placeholder) => `changed_at >= ${dialect.fromMs(placeholder)}`)
-  filter(until?.getTime(), (placeholder) => `changed_at < ${dialect.fromMs(placeholder)}`)
-  filter(beforeId, (placeholder) => `id < ${dialect.whole(placeholder)}`)
-  const where = conditions.length === 0 ? '' : `WHERE ${conditions.join(' AND ')}`
-  return (await readChanges(database, where, parameters)).map(toChange)
 }
 
 /** Returns the change of an id; undefined where there is none. */
@@ -190,15 +205,20 @@ export function isMoment(entity: Description['entity'], name: string): boolean {
   return DESCRIPTIONS[entity].fields[name]?.kind === 'moment'
 }
 
-function readChanges(
+/** Reads the newest changes: `$1` is how many. */
+function readChanges(table: ChangeTable, where: string, parameters: readonly SqlValue[]): Promise<ChangeRow[]> {
+  return selectChanges(table, `${where} ORDER BY id DESC LIMIT $1`, parameters)
+}
+
+function selectChanges(
   { query, dialect }: ChangeTable,
-  where: string,
+  rest: string,
   parameters: readonly SqlValue[],
 ): Promise<ChangeRow[]> {
   return query<ChangeRow>(
     `SELECT id, changed_at AS "changedAt", actor, source, entity, row_id AS "rowId", name, action,
        action_id AS "actionId", before, after
-     FROM ${dialect.table('rate_limit_change')} AS recorded ${where} ORDER BY id DESC LIMIT $1`,
+     FROM ${dialect.table('rate_limit_change')} AS recorded ${rest}`,
     parameters,
   )
 }

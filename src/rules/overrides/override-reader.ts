@@ -1,5 +1,6 @@
 import { setImmediate } from 'node:timers/promises'
 import type { Dialect, Query } from '../../database/dialect.js'
+import { listById, pages } from '../../database/list.js'
 import { errorMessage } from '../../ground/errors.js'
 import { CooperativeYield } from '../../ground/time/cooperative-yield.js'
 import { bannedAtSql } from '../ban.js'
@@ -107,16 +108,18 @@ export class OverrideReader {
     const passed = await this.#passAll(query)
     const read = new Map<number, StoredOverride | null>()
     const found = new Set<number>()
-    let lastId = Number.MIN_SAFE_INTEGER
-    for (;;) {
-      const rows = await this.#readPage(query, lastId, nowMs)
+    const { table, fromMs } = this.#dialect
+    const list = listById<StoredOverride>(
+      query,
+      `SELECT ${COLUMNS} FROM ${table('rate_limit_override')} AS entry`,
+      (parameters) => [`(expires_at IS NULL OR expires_at > ${fromMs(parameters.add(nowMs))})`],
+    )
+    for await (const rows of pages(this.#dialect, list, PAGE_SIZE)) {
       if (rows.length === PAGE_SIZE) onRows()
       for (const row of rows) {
         if (!isSameRow(this.#rows.get(row.id), row)) read.set(row.id, row)
         found.add(row.id)
-        lastId = row.id
       }
-      if (rows.length < PAGE_SIZE) break
       await setImmediate()
     }
     const slices = new CooperativeYield()
@@ -204,16 +207,6 @@ export class OverrideReader {
       [afterId, untilId],
     )
     return counted?.count ?? 0
-  }
-
-  #readPage(query: Query, lastId: number, nowMs: number): Promise<StoredOverride[]> {
-    const { table, fromMs } = this.#dialect
-    return query<StoredOverride>(
-      `SELECT ${COLUMNS} FROM ${table('rate_limit_override')} AS entry
-       WHERE entry.id > $1 AND (entry.expires_at IS NULL OR entry.expires_at > ${fromMs('$2')})
-       ORDER BY entry.id LIMIT ${PAGE_SIZE}`,
-      [lastId, nowMs],
-    )
   }
 
   #put(row: StoredOverride, changes: Changes): void {

@@ -1,18 +1,38 @@
-/** Cursors of lists: where a page ended, as an opaque text. */
+/** Pages of lists, which begin where a cursor says: where the page before ended, as an opaque text. */
 import { createHash } from 'node:crypto'
-import Type, { type Static, type TSchema } from 'typebox'
-import { Check } from 'typebox/value'
+import type { Dialect } from '../../database/dialect.js'
+import { isPosition, type List, type Order, type Position, readPage } from '../../database/list.js'
+import { DEFAULT_LIMIT } from './entry-schemas.js'
 import { InvalidInputError } from './problems.js'
-
-/** A whole number of a position: anybody can make up a cursor, and PostgreSQL refuses larger ones. */
-export const PositionNumber = Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER })
-/** A moment of a position, in milliseconds, that both PostgreSQL and JavaScript have. */
-export const PositionMoment = Type.Integer({ minimum: -210_000_000_000_000, maximum: 8_640_000_000_000_000 })
-/** A text of a position, without NUL, which PostgreSQL refuses. */
-export const PositionText = Type.String({ pattern: '^[^\\u0000]*$' })
 
 const CHECKSUM_LENGTH = 11
 const CURSOR = /^([\w-]{1,1000})\.([\w-]{11})$/
+
+/** A page as the API answers it. */
+export interface CursorPage<Row> {
+  readonly items: readonly Row[]
+  /** The cursor of the next page; null at the end. */
+  readonly nextCursor: string | null
+}
+
+export interface CursorOptions {
+  readonly limit?: number | undefined
+  readonly cursor?: string | undefined
+}
+
+/** Reads a page of a list. @param name as of `toCursor` */
+export async function readCursorPage<Row>(
+  dialect: Dialect,
+  name: string,
+  list: List<Row>,
+  { limit = DEFAULT_LIMIT, cursor }: CursorOptions,
+): Promise<CursorPage<Row>> {
+  const position = cursor === undefined ? undefined : parseCursor(name, list.order, cursor)
+  const from = position && ({ side: 'after', position } as const)
+  const { rows, hasAfter } = await readPage(dialect, list, { from, limit })
+  const last = rows.at(-1)
+  return { items: rows, nextCursor: hasAfter && last !== undefined ? toCursor(name, list.position(last)) : null }
+}
 
 /**
  * Spells a cursor.
@@ -29,10 +49,10 @@ export function toCursor(list: string, position: readonly unknown[]): string {
  *
  * @throws InvalidInputError for another text
  */
-export function parseCursor<Schema extends TSchema>(list: string, schema: Schema, cursor: string): Static<Schema> {
+export function parseCursor(list: string, order: Order, cursor: string): Position {
   const [, text = '', checksum] = CURSOR.exec(cursor) ?? []
   const position: unknown = checksum === checksumFor(list, text) ? parsed(text) : undefined
-  if (position !== undefined && Check(schema, position)) return position
+  if (isPosition(order, position)) return position
   throw new InvalidInputError([
     {
       in: 'query',

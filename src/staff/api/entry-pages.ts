@@ -1,45 +1,14 @@
 /** Reads rules and overrides a page at a time, also rows that raw SQL filled with values of other types. */
-import Type from 'typebox'
 import type { Database } from '../../database/database.js'
+import type { List } from '../../database/list.js'
 import { revisionSql } from '../../database/revision.js'
 import { type Clock, MINUTE_MS } from '../../ground/time/clock.js'
 import { OVERRIDES } from '../../rules/overrides/override.js'
-import { entriesAsJson, parseEntries, readSomeEntries } from '../../rules/read-entries.js'
-import { RULES } from '../../rules/rule.js'
+import { readSomeEntries } from '../../rules/read-entries.js'
+import { RULES, ruleOrder } from '../../rules/rule.js'
 import type { RuleEntry } from '../../rules/rule-fields.js'
-import { PositionNumber, PositionText, parseCursor, toCursor } from './cursor.js'
-import { DEFAULT_LIMIT, type StoredOverride } from './entry-schemas.js'
-
-/** A page of a list. */
-export interface Page<Item> {
-  readonly items: readonly Item[]
-  /** The cursor of the next page; null at the end. */
-  readonly nextCursor: string | null
-}
-
-export interface PageOptions {
-  readonly limit?: number | undefined
-  readonly cursor?: string | undefined
-}
-
-/**
- * Makes a page of rows, of which one more than its limit was read.
- *
- * @param positionOf returns the position of a row in the list
- */
-export function toPage<Item>(
-  list: string,
-  rows: readonly Item[],
-  limit: number,
-  positionOf: (item: Item) => readonly unknown[],
-): Page<Item> {
-  const items = rows.slice(0, limit)
-  const last = items.at(-1)
-  const nextCursor = rows.length > limit && last !== undefined ? toCursor(list, positionOf(last)) : null
-  return { items, nextCursor }
-}
-
-const RulePosition = Type.Tuple([PositionNumber, PositionText])
+import { type CursorOptions, type CursorPage, readCursorPage } from './cursor.js'
+import type { StoredOverride } from './entry-schemas.js'
 
 /** The time for which a page is kept: a restored backup may have other rules of the same revision. */
 const KEPT_MS = MINUTE_MS
@@ -64,34 +33,25 @@ export class RulePages {
   }
 
   /** Reads a page by priority, the highest first, and name, and returns it as JSON. */
-  async read({ limit = DEFAULT_LIMIT, cursor }: PageOptions): Promise<string> {
+  async read(options: CursorOptions): Promise<string> {
     const { dialect, query } = this.#database
-    const after = cursor === undefined ? undefined : parseCursor('rules', RulePosition, cursor)
-    const pageKey = `${limit} ${cursor}`
+    const pageKey = `${options.limit} ${options.cursor}`
     const readAtMs = this.#clock.now()
-    const kept = this.#keptFor(pageKey, readAtMs)
-    const name = dialect.bytewise('name')
-    const priority = dialect.whole('$3')
-    const where = after === undefined ? '' : `WHERE priority < ${priority} OR (priority = ${priority} AND ${name} > $4)`
-    const entries = entriesAsJson(RULES, dialect, `${where} ORDER BY priority DESC, ${name} LIMIT $2`)
-    // The query is one statement: the rules are those of the revision.
-    const [row] = await query<{ revision: number | null; entries: string | null }>(
-      `SELECT revision, CASE WHEN revision = $1 THEN NULL ELSE ${entries} END AS entries
-       FROM (SELECT (${revisionSql('rules', dialect)}) AS revision) AS current`,
-      [kept?.revision ?? null, limit + 1, ...(after ?? [])],
-    )
-    const revision = row?.revision ?? null
-    if (kept !== undefined && revision === kept.revision) return kept.text
-    const rules = parseEntries(RULES, row?.entries).map(({ entry }) => entry)
-    const text = JSON.stringify(toPage('rules', rules, limit, (rule) => [rule.priority, rule.name]))
-    this.#kept = revision === null ? undefined : { pageKey, revision, readAtMs, text }
-    return text
-  }
-
-  #keptFor(pageKey: string, nowMs: number): KeptPage | undefined {
+    // The revision is read before the rules: where these are newer, the next request reads them again.
+    const [row] = await query<{ revision: number }>(revisionSql('rules', dialect))
     const kept = this.#kept
-    if (kept?.pageKey !== pageKey) return undefined
-    return nowMs >= kept.readAtMs && nowMs < kept.readAtMs + KEPT_MS ? kept : undefined
+    const isFresh = kept !== undefined && readAtMs >= kept.readAtMs && readAtMs < kept.readAtMs + KEPT_MS
+    if (isFresh && kept.pageKey === pageKey && kept.revision === row?.revision) return kept.text
+    const list: List<RuleEntry> = {
+      order: ruleOrder(dialect),
+      position: ({ priority, name }) => [priority, name],
+      where: () => [],
+      select: async (rest, { values }) =>
+        (await readSomeEntries(this.#database, RULES, rest, values)).map(({ entry }) => entry),
+    }
+    const text = JSON.stringify(await readCursorPage(dialect, 'rules', list, options))
+    this.#kept = row && { pageKey, revision: row.revision, readAtMs, text }
+    return text
   }
 }
 
@@ -100,25 +60,21 @@ export async function findRule(database: Database, name: string): Promise<RuleEn
   return rule?.entry
 }
 
-const IdPosition = Type.Tuple([PositionNumber])
-
 /** Reads overrides in the order of their ids. */
 export async function readOverrides(
   database: Database,
-  { limit = DEFAULT_LIMIT, cursor, clients }: PageOptions & { readonly clients?: readonly string[] | undefined },
-): Promise<Page<StoredOverride>> {
+  { clients, ...page }: CursorOptions & { readonly clients?: readonly string[] | undefined },
+): Promise<CursorPage<StoredOverride>> {
   const { dialect } = database
-  const list = `overrides ${clients?.join() ?? ''}`
-  const [afterId] = cursor === undefined ? [-1] : parseCursor(list, IdPosition, cursor)
-  const isTheirs = clients === undefined ? '' : `AND ${dialect.isOneOf('client', '$3', 'text')}`
-  const found = await readSomeEntries(
-    database,
-    OVERRIDES,
-    `WHERE id > ${dialect.whole('$2')} ${isTheirs} ORDER BY id LIMIT $1`,
-    [limit + 1, afterId, ...(clients === undefined ? [] : [JSON.stringify(clients)])],
-  )
-  const rows = found.map(({ id, entry }): StoredOverride => ({ id, ...entry }))
-  return toPage(list, rows, limit, ({ id }) => [id])
+  const list: List<StoredOverride> = {
+    order: [{ sql: 'id', kind: 'whole' }],
+    position: ({ id }) => [id],
+    where: (parameters) =>
+      clients === undefined ? [] : [dialect.isOneOf('client', parameters.add(JSON.stringify(clients)), 'text')],
+    select: async (rest, { values }) =>
+      (await readSomeEntries(database, OVERRIDES, rest, values)).map(({ id, entry }) => ({ id, ...entry })),
+  }
+  return readCursorPage(dialect, `overrides ${clients?.join() ?? ''}`, list, page)
 }
 
 export async function findOverride(database: Database, id: number) {

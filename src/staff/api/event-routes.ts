@@ -1,17 +1,16 @@
 import Type from 'typebox'
 import { EVENT_OUTCOMES } from '../../log/event.js'
-import { type ListedEvent, listEvents } from '../../reports/listed-events.js'
+import { searchEvents } from '../../reports/event-search.js'
+import { EVENT_ORDER, type ListedEvent } from '../../reports/listed-events.js'
 import { clampedIsoTime, coverageFor, createReportRunner } from '../../reports/report.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
-import { PositionMoment, PositionNumber, parseCursor } from './cursor.js'
-import { toPage } from './entry-pages.js'
+import { parseCursor, toCursor } from './cursor.js'
 import { closed, DEFAULT_LIMIT, PAGE, pageSchema } from './entry-schemas.js'
 import { Moment, parseBound } from './moments.js'
-import { asInput } from './problems.js'
+import { InvalidInputError } from './problems.js'
 import { EventSchema } from './report-schemas.js'
 import { streamRows } from './streamed-json.js'
 
-const Position = Type.Tuple([PositionMoment, PositionNumber])
 const Text = (maxLength: number, description: string) =>
   Type.Optional(Type.String({ minLength: 1, maxLength, description }))
 
@@ -48,14 +47,19 @@ export function addEventRoutes(app: ApiScope, { database, clock, settings }: Api
     async ({ query: { limit = DEFAULT_LIMIT, cursor, since, until, ...filter } }, reply) => {
       const period = { sinceMs: parseBound(since), untilMs: parseBound(until) }
       const list = `events ${JSON.stringify({ ...filter, ...period }, FILTERS)}`
-      const [timestampMs, id] = cursor === undefined ? [] : parseCursor(list, Position, cursor)
-      const before = timestampMs === undefined || id === undefined ? undefined : { timestampMs, id }
-      const report = listEvents({ ...filter, ...period }, before, limit + 1)
-      const rows = await asInput(() => read(report), 'query', 'client')
-      const page = toPage(list, rows, limit, (event) => [event.timestampMs, event.id])
-      return streamRows(reply, { nextCursor: page.nextCursor }, 'items', page.items.map(toEvent))
+      const position = cursor === undefined ? undefined : parseCursor(list, EVENT_ORDER, cursor)
+      const from = position && ({ side: 'after', position } as const)
+      const found = await read(searchEvents({ ...filter, ...period }, from, limit, true))
+      if (found === undefined) throw unknownClient(filter.client)
+      const nextCursor = found.next === undefined ? null : toCursor(list, found.next)
+      return streamRows(reply, { nextCursor }, 'items', found.events.map(toEvent))
     },
   )
+}
+
+function unknownClient(client: string | undefined) {
+  const detail = `Option "client" is ${JSON.stringify(client)}, for which the log cannot be searched: give ip:203.0.113.7 or user:7`
+  return new InvalidInputError([{ in: 'query', field: 'client', detail }])
 }
 
 /** The filters in one order, whatever that of the query. */

@@ -1,16 +1,14 @@
 import Type from 'typebox'
 import { storedSpellings } from '../../clients/client-networks.js'
 import { CHANGE_SOURCES } from '../../rules/history/actor.js'
-import { CHANGE_ENTITIES, findChange, listChanges } from '../../rules/history/history.js'
+import { CHANGE_ENTITIES, changeList, findChange } from '../../rules/history/history.js'
 import { requireMayRevert } from '../shell/revert-right.js'
 import { type ApiContext, type ApiScope, answer, operation } from './api-scope.js'
-import { PositionNumber, parseCursor } from './cursor.js'
-import { toPage } from './entry-pages.js'
-import { ChangeSchema, closed, DEFAULT_LIMIT, PAGE, pageSchema } from './entry-schemas.js'
+import { readCursorPage } from './cursor.js'
+import { ChangeSchema, closed, PAGE, pageSchema } from './entry-schemas.js'
 import { Moment, parseBound } from './moments.js'
 import { NotFoundError } from './problems.js'
 
-const Position = Type.Tuple([PositionNumber])
 const MAX_ID = Number.MAX_SAFE_INTEGER
 
 export function addHistoryRoutes(app: ApiScope, { database, settings, limits, write }: ApiContext): void {
@@ -36,13 +34,14 @@ export function addHistoryRoutes(app: ApiScope, { database, settings, limits, wr
       }),
       response: { 200: answer('A page of changes.', pageSchema(ChangeSchema)) },
     }),
-    async ({ query: { limit = DEFAULT_LIMIT, cursor, name, since, until, ...filter } }) => {
+    async ({ query: { limit, cursor, name, since, until, ...filter } }) => {
       const period = { since: toDate(since), until: toDate(until) }
       const list = `history ${JSON.stringify([name, filter.entity, filter.source, filter.actor, period.since, period.until])}`
-      const [beforeId] = cursor === undefined ? [] : parseCursor(list, Position, cursor)
       const names = name === undefined ? name : storedSpellings(name, privacy)
-      const changes = await listChanges(database, names, { ...filter, ...period, limit: limit + 1, beforeId })
-      return toPage(list, changes, limit, ({ id }) => [id])
+      return readCursorPage(database.dialect, list, changeList(database, names, { ...filter, ...period }), {
+        limit,
+        cursor,
+      })
     },
   )
   app.post(

@@ -28,6 +28,7 @@ import {
 import { type LogState, lacksAllowedClients, logNotices } from './log-state.js'
 import { firstWords } from './override-words.js'
 import type { ClientView } from './requested-view.js'
+import { isByField } from './search/meant-clients.js'
 import { stackOutcomes, toOutcomes } from './stack.js'
 import { refusedChoices, shownSeries, timeSelector, toggleSeries } from './time-selector.js'
 import { usageHref } from './usage/usage-page.js'
@@ -134,6 +135,7 @@ export function clientContext(report: ClientReport, parts: ClientPageParts) {
         href: usageHref({ unit: each.unit, since: each.day.slice(0, 7), by: 'day', client }),
       })),
       kind: isNetwork(client) ? 'network' : 'client',
+      by_field: isByField(client),
       events: recent_events.map((event) => eventRow(event, { window, back }, geo)),
       recent: latestTitle(recent_events, onlyRefused ? 'refused' : ''),
       events_href: eventsFor(window),

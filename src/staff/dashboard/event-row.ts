@@ -1,6 +1,6 @@
 import type { Geo } from '../../clients/geo.js'
 import { parseAppliedRules } from '../../log/applied-rules.js'
-import type { ClientEvent } from '../../reports/recent-events.js'
+import type { ClientEvent } from '../../reports/listed-events.js'
 import { formatCount, formatRequests, toMoment, visible } from './format.js'
 import { clientHref, explainHref, type KeptView } from './links.js'
 import { whereabouts } from './whereabouts.js'

@@ -1,12 +1,8 @@
 import type { Geo } from '../../clients/geo.js'
+import { isPosition, type PageStart, type Position } from '../../database/list.js'
 import { isSum } from '../../log/event-sql.js'
-import {
-  type EventSearch,
-  type FoundEvents,
-  SEARCHED_OUTCOMES,
-  type SearchedOutcome,
-} from '../../reports/event-search.js'
-import type { EventPosition, ListedEvent } from '../../reports/listed-events.js'
+import type { EventSearch, FoundEvents } from '../../reports/event-search.js'
+import { EVENT_ORDER, type EventPosition, type ListedEvent, toClientEvent } from '../../reports/listed-events.js'
 import { clampedIsoTime } from '../../reports/report.js'
 import { eventRow, requestsText } from './event-row.js'
 import { formatRequests, formatTime, toMoment, visible } from './format.js'
@@ -22,13 +18,19 @@ export type EventFields = Readonly<Record<EventField, string>>
 /** The errors of the fields; a sentence each. */
 export type FieldErrors = Readonly<Partial<Record<EventField, string>>>
 
-const OUTCOME_TEXTS: Readonly<Record<SearchedOutcome, string>> = {
-  refused: 'Not allowed, for any reason',
-  over_limit: 'Refused (over a limit)',
-  denied: 'Denied',
-  unavailable: 'No store answered',
-  would_be: 'Would be refused',
-  allowed: 'Allowed',
+/** The outcomes of requests, as people search for them. */
+export const OUTCOMES = {
+  refused: { text: 'Not allowed, for any reason', search: { allowed: false } },
+  over_limit: { text: 'Refused (over a limit)', search: { allowed: false, outcome: 'over_limit' } },
+  denied: { text: 'Denied', search: { allowed: false, outcome: 'denied' } },
+  unavailable: { text: 'No store answered', search: { allowed: false, outcome: 'unavailable' } },
+  would_be: { text: 'Would be refused', search: { allowed: true, outcome: 'over_limit' } },
+  allowed: { text: 'Allowed', search: { allowed: true, outcome: 'allowed' } },
+} as const satisfies Readonly<Record<string, { readonly text: string; readonly search: EventSearch }>>
+
+/** Returns what people search for by this name. */
+export function searchedOutcome(name: string) {
+  return Object.entries(OUTCOMES).find(([key]) => key === name)?.[1]
 }
 
 const LABELS: Readonly<Record<EventField, string>> = {
@@ -49,7 +51,7 @@ export interface ShownEvents {
   /** The events; undefined where a field is wrong. */
   readonly found: FoundEvents | undefined
   /** The position from which the page was read; undefined at the newest events. */
-  readonly from: { readonly position: EventPosition; readonly direction: 'older' | 'newer' } | undefined
+  readonly from: PageStart | undefined
   readonly kept: KeptView
   /** What files know of addresses; undefined where the app has none. */
   readonly geo: Geo | undefined
@@ -112,7 +114,10 @@ export function eventsContext({
       kept: keptEntries(kept).map(([name, value]) => ({ name, value })),
       chips: EVENT_FIELDS.filter((name) => fields[name] !== '').map((name) => ({
         text: LABELS[name],
-        value: name === 'outcome' ? outcomeText(fields.outcome) : visible(shown[name]),
+        value:
+          name === 'outcome'
+            ? (searchedOutcome(fields.outcome)?.text ?? visible(fields.outcome))
+            : visible(shown[name]),
         href: eventSearchHref({ ...fields, [name]: '' }, kept),
       })),
       clear_href: eventSearchHref({}, kept),
@@ -133,24 +138,15 @@ export function eventsContext({
   }
 }
 
-function toClientEvent({ timestampMs, allowed, ...event }: ListedEvent) {
-  return { ...event, timestamp: clampedIsoTime(timestampMs), allowed: Boolean(allowed) }
-}
-
-function outcomeText(outcome: string): string {
-  const searched = SEARCHED_OUTCOMES.find((name) => name === outcome)
-  return searched === undefined ? visible(outcome) : OUTCOME_TEXTS[searched]
-}
-
 function fieldViews(fields: EventFields, errors: FieldErrors, rules: readonly string[]) {
   return {
     ...fields,
     errors,
     has_errors: Object.keys(errors).length > 0,
     rules,
-    outcomes: SEARCHED_OUTCOMES.map((value) => ({
+    outcomes: Object.entries(OUTCOMES).map(([value, { text }]) => ({
       value,
-      text: OUTCOME_TEXTS[value],
+      text,
       selected: value === fields.outcome,
     })),
   }
@@ -166,11 +162,12 @@ interface PageEnds {
 
 /** Returns the links to older and newer events, and how far a search went that read only a part of the log. */
 function pageLinks({ events, next, isBounded, from, href }: PageEnds) {
-  const isNewer = from?.direction === 'newer'
-  const cursor = (name: 'before' | 'after', position: EventPosition | undefined) =>
-    position === undefined ? undefined : href([[name, spellPosition(position)]])
-  const [newest, oldest] = [events[0], events.at(-1)]
-  const reached = isBounded && next !== undefined ? formatTime(Date.parse(clampedIsoTime(next.timestampMs))) : undefined
+  const isNewer = from?.side === 'before'
+  const cursor = (name: 'before' | 'after', position: Position | undefined) =>
+    position === undefined ? undefined : href([[name, position.join('.')]])
+  const positionOf = (event: ListedEvent | undefined) => event && ([event.timestampMs, event.id] as const)
+  const [newest, oldest] = [positionOf(events[0]), positionOf(events.at(-1))]
+  const reached = isBounded && next !== undefined ? formatTime(Date.parse(clampedIsoTime(next[0]))) : undefined
   return {
     newest_href: from === undefined ? undefined : href([]),
     newer_href: isNewer
@@ -184,20 +181,10 @@ function pageLinks({ events, next, isBounded, from, href }: PageEnds) {
   }
 }
 
-/** Spells a position as the address of a page has it. */
-function spellPosition({ timestampMs, id }: EventPosition): string {
-  return `${timestampMs}.${id}`
-}
-
 const POSITION = /^(-?\d{1,16})\.(-?\d{1,16})$/
 
 /** Reads a position from the address of a page; undefined for another text. */
-export function parsePosition(text: string): EventPosition | undefined {
-  const [, timestamp, id] = POSITION.exec(text) ?? []
-  const position = { timestampMs: Number(timestamp), id: Number(id) }
-  const isStorable = Number.isSafeInteger(position.id) && Math.abs(position.timestampMs) <= MAX_POSITION_MS
-  return isStorable ? position : undefined
+export function parsePosition(text: string): Position | undefined {
+  const position = POSITION.exec(text)?.slice(1).map(Number)
+  return isPosition(EVENT_ORDER, position) ? position : undefined
 }
-
-/** A moment that both PostgreSQL and JavaScript have: the year 6000 before, and after. */
-const MAX_POSITION_MS = 200_000_000_000_000

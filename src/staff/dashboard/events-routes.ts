@@ -1,19 +1,21 @@
 /** The logbook: the requests of the log, the newest first, by whatever is asked for. */
 import createError from '@fastify/error'
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import type { PageStart } from '../../database/list.js'
 import { MAX_KEY_LENGTH, MAX_PATH_LENGTH, storable } from '../../ground/storable.js'
 import { MAX_METHOD_LENGTH } from '../../log/event.js'
 import { EVENT_COLUMNS, eventCsvRow } from '../../reports/csv.js'
-import {
-  type EventSearch,
-  type FoundEvents,
-  SEARCHED_OUTCOMES,
-  type SearchFrom,
-  searchEvents,
-} from '../../reports/event-search.js'
+import { type EventSearch, type FoundEvents, searchEvents } from '../../reports/event-search.js'
 import { lastParameter } from '../shell/request-query.js'
 import { staffRoute } from '../shell/staff-routes.js'
-import { type EventFields, eventsContext, type FieldErrors, parsePosition } from './events-page.js'
+import {
+  type EventFields,
+  eventsContext,
+  type FieldErrors,
+  OUTCOMES,
+  parsePosition,
+  searchedOutcome,
+} from './events-page.js'
 import { curlLine } from './first-request.js'
 import { readLogState } from './log-state.js'
 import type { PageRoutes } from './page-routes.js'
@@ -40,7 +42,7 @@ export function registerEventsRoutes(routes: PageRoutes<'events'>): void {
     const requested = isValid ? toFrom(field) : undefined
     const first = isValid ? await read(searchEvents(search, requested, PAGE_LENGTH)) : undefined
     // A reader who goes newer than a full page comes to the newest ones.
-    const isNewest = requested?.direction === 'newer' && first !== undefined && first.next === undefined
+    const isNewest = requested?.side === 'before' && first !== undefined && first.next === undefined
     const from = isNewest ? undefined : requested
     const found = isNewest ? await read(searchEvents(search, undefined, PAGE_LENGTH)) : first
     const unknown = isValid && found === undefined ? { client: UNKNOWN_CLIENT } : errors
@@ -82,7 +84,7 @@ export function registerEventsRoutes(routes: PageRoutes<'events'>): void {
       if (rows.length > 0) yield rows.map(eventCsvRow).join('')
       left -= rows.length
       if (found.next === undefined || left === 0 || searches === MAX_SEARCHES) return
-      found = await read(searchEvents(search, { position: found.next, direction: 'older' }, EXPORTED_AT_ONCE))
+      found = await read(searchEvents(search, { side: 'after', position: found.next }, EXPORTED_AT_ONCE))
     }
   }
 
@@ -107,7 +109,7 @@ function readFields(field: (name: string) => string): EventFields {
 
 function toSearch(fields: EventFields, nowMs: number): { readonly search: EventSearch; readonly errors: FieldErrors } {
   const optional = (text: string) => text || undefined
-  const outcome = SEARCHED_OUTCOMES.find((name) => name === fields.outcome)
+  const outcome = searchedOutcome(fields.outcome)
   const sinceMs = parseTime(fields.since, nowMs)
   const isOpen = fields.until === '' || fields.until === 'now'
   const untilMs = isOpen ? undefined : parseTime(fields.until, nowMs, sinceMs)
@@ -116,15 +118,15 @@ function toSearch(fields: EventFields, nowMs: number): { readonly search: EventS
   return {
     search: {
       client: optional(fields.client),
-      rule: optional(fields.rule),
+      policy: optional(fields.rule),
       path: optional(fields.path),
       method: optional(fields.method),
-      outcome,
+      ...outcome?.search,
       sinceMs,
       untilMs,
     },
     errors: {
-      ...(!isOutcome && { outcome: `Choose one of ${SEARCHED_OUTCOMES.join(', ')}` }),
+      ...(!isOutcome && { outcome: `Choose one of ${Object.keys(OUTCOMES).join(', ')}` }),
       ...(fields.since !== '' && sinceMs === undefined && { since: MOMENT }),
       ...(!isOpen && untilMs === undefined && { until: MOMENT }),
       ...(isReversed && { until: 'Write a time after the beginning' }),
@@ -135,8 +137,8 @@ function toSearch(fields: EventFields, nowMs: number): { readonly search: EventS
 const MOMENT = `Write it as ${HOW_TO}`
 
 /** Returns from where a page is read; a position that is none is the newest. */
-function toFrom(field: (name: string) => string): SearchFrom | undefined {
+function toFrom(field: (name: string) => string): PageStart | undefined {
   const [older, newer] = [parsePosition(field('before')), parsePosition(field('after'))]
-  if (older !== undefined) return { position: older, direction: 'older' }
-  return newer && { position: newer, direction: 'newer' }
+  if (older !== undefined) return { side: 'after', position: older }
+  return newer && { side: 'before', position: newer }
 }

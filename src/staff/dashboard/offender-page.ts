@@ -1,5 +1,5 @@
+import type { RecentEvent } from '../../reports/listed-events.js'
 import type { KeyDetail } from '../../reports/offender-detail.js'
-import type { RecentEvent } from '../../reports/recent-events.js'
 import { latestTitle, timesText } from './event-row.js'
 import { figures, type OutcomeCounts } from './figures.js'
 import { formatBar, formatCount, offeredWindows, toMoment, visible, windowName, windowTitle } from './format.js'

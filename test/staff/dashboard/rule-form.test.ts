@@ -199,8 +199,14 @@ test('rates are suggested for the patterns of the guides: one path, and the begi
     ['^/login', '1 client sent 5 requests to /login.'],
     ['^/api/', '1 client sent 2 requests to /api/.'],
     ['^/', '1 client sent 7 requests to any path.'],
-    ['^/login\\.html$', 'The log has no requests of /login.html in the last 7 days.'],
-    ['^/sign-in$', 'The log has no requests of /sign-in in the last 7 days.'],
+    [
+      '^/login\\.html$',
+      'The log has no requests of /login.html in the last 7 days, but for denied ones, and those of clients in an incident, which are left out.',
+    ],
+    [
+      '^/sign-in$',
+      'The log has no requests of /sign-in in the last 7 days, but for denied ones, and those of clients in an incident, which are left out.',
+    ],
     ['^/log(in|out)$', 'Rates are suggested only for patterns that match a path or the beginning of one'],
   ] as const) {
     const { text } = await submit('rule.html', { ...LOGIN, pathPattern, rate: '', do: 'suggest' })

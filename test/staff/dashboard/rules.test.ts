@@ -97,7 +97,7 @@ forAnyDatabase((provider) => {
     ])
   })
 
-  test('the page says how many requests matched no rule', async (t) => {
+  test('the page says how many requests no rule decided about', async (t) => {
     const { request, clock, database } = await start(t, provider)
     const said = async () =>
       /<p class="empty">([^.]+\.) Limits that are hooks/.exec((await request(`${DASHBOARD}rules.html`)).text)?.[1]
@@ -106,11 +106,17 @@ forAnyDatabase((provider) => {
 
     assert.equal(await said(), 'No request was logged in the last 24 hours.')
     await log('login')
-    assert.equal(await said(), 'In the last 24 hours, every logged request matched a rule.')
+    assert.equal(await said(), 'In the last 24 hours, rules decided about every logged request.')
     await log('')
-    assert.equal(await said(), 'In the last 24 hours, 1 logged request matched no rule.')
+    assert.equal(
+      await said(),
+      'In the last 24 hours, no rule decided about 1 logged request: a limit in code, a list or an override did.',
+    )
     await log('')
-    assert.equal(await said(), 'In the last 24 hours, 2 logged requests matched no rule.')
+    assert.equal(
+      await said(),
+      'In the last 24 hours, no rule decided about 2 logged requests: a limit in code, a list or an override did.',
+    )
   })
 
   test('a filter leads to the form of a rule, filled in with its requests and the rate of 95 percent of clients', async (t) => {

@@ -2,16 +2,17 @@
 import createError from '@fastify/error'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { storedSpellings } from '../../../clients/client-networks.js'
+import { readPage } from '../../../database/list.js'
 import { errorMessage, RevertError, RuleValidationError } from '../../../ground/errors.js'
 import { storable } from '../../../ground/storable.js'
 import { CHANGE_SOURCES } from '../../../rules/history/actor.js'
 import {
   CHANGE_ENTITIES,
   type Change,
+  changeList,
   countOfActions,
   findChange,
   type HistoryOptions,
-  listChanges,
 } from '../../../rules/history/history.js'
 import { readStandings } from '../../../rules/history/standing.js'
 import { leadBack, leadOn, readOrigin, takeNotice } from '../../shell/notice-cookie.js'
@@ -41,8 +42,9 @@ export function registerChangeRoutes(routes: PageRoutes): void {
     const filter = readFilter((name) => lastParameter(request, name))
     const [names, options, problem] = toOptions(filter)
     const beforeId = toId(lastParameter(request, 'before'))
-    const found = await fromDatabase(listChanges(database, names, { ...options, beforeId, limit: PAGE_SIZE + 1 }))
-    const changes = found.slice(0, PAGE_SIZE)
+    const from = beforeId === undefined ? undefined : ({ side: 'after', position: [beforeId] } as const)
+    const page = readPage(database.dialect, changeList(database, names, options), { from, limit: PAGE_SIZE })
+    const { rows: changes, hasAfter } = await fromDatabase(page)
     const counts = await fromDatabase(countOfActions(database, changes))
     const actor = actorWith(request, 'writeOverrides')
     return pages.send(
@@ -52,7 +54,7 @@ export function registerChangeRoutes(routes: PageRoutes): void {
         changes,
         counts,
         standings: await fromDatabase(readStandings(database, changes)),
-        hasOlder: found.length > PAGE_SIZE,
+        hasOlder: hasAfter,
         isLatest: beforeId === undefined,
         filter,
         problem,

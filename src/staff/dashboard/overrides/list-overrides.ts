@@ -3,11 +3,12 @@
 import type { AddressPrivacy } from '../../../clients/address-privacy.js'
 import { overrideClientsFor, storedSpellings } from '../../../clients/client-networks.js'
 import type { Database } from '../../../database/database.js'
-import type { Dialect, SqlValue } from '../../../database/dialect.js'
+import { type Dialect, type SqlValue, selectedColumns } from '../../../database/dialect.js'
+import type { List, Order, Parameters, Position } from '../../../database/list.js'
 import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
 import { bannedAtSql, lastsSql } from '../../../rules/ban.js'
 import { OVERRIDES, type OverrideEntry } from '../../../rules/overrides/override.js'
-import { readSomeEntries } from '../../../rules/read-entries.js'
+import { toEntry } from '../../../rules/read-entries.js'
 
 export const KINDS = ['blocks', 'exemptions', 'rates', 'bans'] as const
 export const STATES = ['in-force', 'expired'] as const
@@ -24,27 +25,15 @@ export interface OverrideListing {
   readonly order: (typeof ORDERS)[number]
 }
 
-/** The beginning of a page: after or before the row with these values of the order. */
-export interface Position {
-  readonly side: 'after' | 'before'
-  readonly values: readonly SqlValue[]
-}
-
-/** The earliest moment that PostgreSQL has. */
-const LEAST_MS = -210_000_000_000_000
-const isId = (value: unknown): boolean => Number.isSafeInteger(value)
-const isText = (value: unknown): boolean => typeof value === 'string' && !value.includes('\0')
-const isEnd = (value: unknown): boolean => value === null || (isId(value) && Number(value) >= LEAST_MS)
-const VALUES: Readonly<Record<OverrideListing['order'], readonly ((value: unknown) => boolean)[]>> = {
-  newest: [isId],
-  client: [isText, isText],
-  end: [isEnd, isId],
-}
-
-/** Returns whether values, which anybody may have made up, are a position of an order. */
-export function isPosition(order: OverrideListing['order'], values: unknown): values is SqlValue[] {
-  const tests = VALUES[order]
-  return Array.isArray(values) && values.length === tests.length && tests.every((test, index) => test(values[index]))
+/** Returns an order as the database has it. Overrides that never end are last. */
+export function overrideOrder(order: OverrideListing['order']): Order {
+  const id = { sql: 'id', kind: 'whole' } as const
+  if (order === 'newest') return [{ ...id, isDescending: true }]
+  if (order === 'end') return [{ sql: 'expires_at', kind: 'moment', isNullable: true }, id]
+  return [
+    { sql: 'client', kind: 'text' },
+    { sql: 'path_pattern', kind: 'text' },
+  ]
 }
 
 /** A row of the list. */
@@ -55,171 +44,64 @@ export interface ListedOverride {
   /** The time of the last change, in milliseconds since the epoch. */
   readonly updatedAt: number
   /** The values of the order, by which a page after or before it begins. */
-  readonly position: readonly SqlValue[]
+  readonly position: Position
   /** The one who changed it last, by the history; empty where that is not known. */
   readonly actor: string
 }
 
-export interface OverridePage {
-  readonly overrides: readonly ListedOverride[]
-  readonly hasBefore: boolean
-  readonly hasAfter: boolean
-}
-
-interface FoundRow {
-  readonly id: number
-  readonly client: string
-  readonly pathPattern: string
-  readonly expiresAt: number | null
-  readonly updatedAt: number
+/** A row as it is read, beside the columns of its fields. */
+interface OverrideRow extends Omit<ListedOverride, 'entry' | 'isInForce' | 'position'> {
   readonly isInForce: number
+  readonly [field: string]: SqlValue
 }
 
-/** A part of a list, in the order of an index. */
-interface Segment {
-  readonly where: string
-  /** The expressions of the order; the last one is unique among rows that are alike in the first one. */
-  readonly by: readonly string[]
-  readonly isDescending: boolean
-  /** Returns the values of the order as parameters, from those of a position; undefined where it is in another part. */
-  readonly valuesOf: (position: readonly SqlValue[]) => readonly SqlValue[] | undefined
-  /** Returns the placeholder of the first value as the first expression has it. */
-  readonly first: (placeholder: string) => string
-}
-
-/**
- * Reads a page.
- *
- * @param size the most rows
- * @param position undefined for the first page
- */
-export async function listOverrides(
-  database: Database,
+/** Returns the list of overrides and bans. */
+export function overrideList(
+  { dialect, query }: Pick<Database, 'query' | 'dialect'>,
   privacy: AddressPrivacy | undefined,
   listing: OverrideListing,
-  position: Position | undefined,
-  size: number,
   nowMs: number,
-): Promise<OverridePage> {
-  const found = await findRows(database, privacy, listing, position, size + 1, nowMs)
-  const isBackward = position?.side === 'before'
-  const rows = found.slice(0, size)
-  const ordered = isBackward ? rows.toReversed() : rows
-  const hasMore = found.length > size
+): List<ListedOverride> {
+  const { text, kind, state, order } = listing
+  const positionOf = ({ id, client = '', pathPattern = '', expiresAt = null }: OverrideRow) =>
+    order === 'client' ? [client, pathPattern] : order === 'newest' ? [id] : [expiresAt, id]
+  const inForceSql = (parameters: Parameters) =>
+    `(expires_at IS NULL OR ${lastsSql(dialect, 'entry', parameters.add(Math.floor(nowMs)))})`
   return {
-    overrides: await completeRows(database, listing, ordered),
-    hasBefore: isBackward ? hasMore : position !== undefined,
-    hasAfter: isBackward || hasMore,
-  }
-}
-
-/** Reads the rows of a page, without what `completeRows` adds. */
-export async function findRows(
-  { dialect, query }: Database,
-  privacy: AddressPrivacy | undefined,
-  listing: OverrideListing,
-  position: Position | undefined,
-  limit: number,
-  nowMs: number,
-): Promise<FoundRow[]> {
-  const isBackward = position?.side === 'before'
-  const segments = segmentsOf(listing.order, dialect)
-  const rows: FoundRow[] = []
-  let isBegun = position === undefined
-  for (const segment of isBackward ? segments.toReversed() : segments) {
-    const values = position && !isBegun ? segment.valuesOf(position.values) : undefined
-    if (!isBegun && values === undefined) continue
-    isBegun = true
-    const parameters: SqlValue[] = [Math.floor(nowMs), limit - rows.length]
-    const add = (value: SqlValue) => `$${parameters.push(value)}`
-    const isDescending = segment.isDescending !== isBackward
-    const conditions = [
-      segment.where,
-      ...filters(listing, privacy, dialect, add),
-      ...(values === undefined ? [] : [beyond(segment, values, isDescending, add)]),
-    ]
-    const direction = isDescending ? 'DESC' : 'ASC'
-    const found = await query<FoundRow>(
-      `SELECT id, client, path_pattern AS "pathPattern", expires_at AS "expiresAt", updated_at AS "updatedAt",
-         CASE WHEN ${inForceSql(dialect)} THEN 1 ELSE 0 END AS "isInForce"
-       FROM ${dialect.table(OVERRIDES.table)} AS entry
-       WHERE ${conditions.join(' AND ')}
-       ORDER BY ${segment.by.map((each) => `${each} ${direction}`).join(', ')} LIMIT $2`,
-      parameters,
-    )
-    rows.push(...found)
-    if (rows.length >= limit) break
-  }
-  return rows
-}
-
-function segmentsOf(order: OverrideListing['order'], dialect: Dialect): Segment[] {
-  const { whole, fromMs } = dialect
-  const all = 'true'
-  if (order === 'client') {
-    const by = ['client', 'path_pattern']
-    const valuesOf = ([client, pattern]: readonly SqlValue[]) => [String(client), String(pattern)]
-    return [{ where: all, by, isDescending: false, valuesOf, first: (placeholder) => placeholder }]
-  }
-  const idOf = (value: SqlValue | undefined) => [Number(value)]
-  if (order === 'newest') {
-    return [{ where: all, by: ['id'], isDescending: true, valuesOf: ([id]) => idOf(id), first: whole }]
-  }
-  // Overrides that never end are last.
-  return [
-    {
-      where: 'expires_at IS NOT NULL',
-      by: ['expires_at', 'id'],
-      isDescending: false,
-      valuesOf: ([endMs, id]) => (endMs === null ? undefined : [Number(endMs), ...idOf(id)]),
-      first: (placeholder) => fromMs(whole(placeholder)),
+    order: overrideOrder(order),
+    position: ({ position }) => position,
+    where: (parameters) => [
+      ...(kind === undefined ? [] : [KIND_SQL[kind]]),
+      ...(state === undefined ? [] : [`${state === 'expired' ? 'NOT ' : ''}${inForceSql(parameters)}`]),
+      ...(text === '' ? [] : [containsText(text, privacy, dialect, parameters)]),
+    ],
+    async select(rest, parameters) {
+      const rows = await query<OverrideRow>(
+        `SELECT id, ${selectedColumns(Object.keys(OVERRIDES.fields))}, updated_at AS "updatedAt",
+           CASE WHEN ${inForceSql(parameters)} THEN 1 ELSE 0 END AS "isInForce",
+           COALESCE((SELECT actor FROM ${dialect.table('rate_limit_change')} AS change
+             WHERE change.entity = 'override' AND change.row_id = entry.id ORDER BY change.id DESC LIMIT 1), '') AS actor
+         FROM ${dialect.table(OVERRIDES.table)} AS entry ${rest}`,
+        parameters.values,
+      )
+      return rows.map((row) => ({
+        id: row.id,
+        entry: toEntry(OVERRIDES.fields, row),
+        isInForce: row.isInForce === 1,
+        updatedAt: row.updatedAt,
+        position: positionOf(row),
+        actor: row.actor,
+      }))
     },
-    {
-      where: 'expires_at IS NULL',
-      by: ['id'],
-      isDescending: false,
-      valuesOf: ([endMs, id]) => (endMs === null ? idOf(id) : undefined),
-      first: whole,
-    },
-  ]
-}
-
-/** Returns the condition that a row is beyond a position; the first comparison is one that an index has. */
-function beyond(
-  { by: [first = '', second], first: toFirst }: Segment,
-  [value = null, other = null]: readonly SqlValue[],
-  isDescending: boolean,
-  add: (value: SqlValue) => string,
-): string {
-  const sign = isDescending ? '<' : '>'
-  const placeholder = toFirst(add(value))
-  if (second === undefined) return `${first} ${sign} ${placeholder}`
-  return `${first} ${sign}= ${placeholder} AND (${first} ${sign} ${placeholder} OR ${second} ${sign} ${add(other)})`
-}
-
-function inForceSql(dialect: Dialect): string {
-  return `(expires_at IS NULL OR ${lastsSql(dialect, 'entry', '$1')})`
-}
-
-function filters(
-  { text, kind, state }: OverrideListing,
-  privacy: AddressPrivacy | undefined,
-  dialect: Dialect,
-  add: (value: SqlValue) => string,
-): string[] {
-  const isBan = `${bannedAtSql('entry')} IS NOT NULL`
-  const kinds = {
-    blocks: `effect = 'deny' AND NOT (${isBan})`,
-    exemptions: "effect = 'allow'",
-    rates: "effect NOT IN ('deny', 'allow')",
-    bans: `(${isBan})`,
   }
-  const states = { 'in-force': inForceSql(dialect), expired: `NOT ${inForceSql(dialect)}` }
-  return [
-    ...(kind === undefined ? [] : [kinds[kind]]),
-    ...(state === undefined ? [] : [states[state]]),
-    ...(text === '' ? [] : [containsText(text, privacy, dialect, add)]),
-  ]
+}
+
+const IS_BAN = `${bannedAtSql('entry')} IS NOT NULL`
+const KIND_SQL: Readonly<Record<(typeof KINDS)[number], string>> = {
+  blocks: `effect = 'deny' AND NOT (${IS_BAN})`,
+  exemptions: "effect = 'allow'",
+  rates: "effect NOT IN ('deny', 'allow')",
+  bans: `(${IS_BAN})`,
 }
 
 /** Returns the condition that a row is for a client, or for a network that contains it, or contains a text. */
@@ -227,52 +109,17 @@ function containsText(
   text: string,
   privacy: AddressPrivacy | undefined,
   dialect: Dialect,
-  add: (value: SqlValue) => string,
+  parameters: Parameters,
 ): string {
   const typed = storable(text, MAX_KEY_LENGTH)
   const spellings = storedSpellings(typed, privacy)
   const clients = [...new Set([...spellings, ...spellings.flatMap(overrideClientsFor)])]
-  const part = (searched: string) => add(`%${searched.replace(/[!%_]/g, '!$&')}%`)
+  const part = (searched: string) => parameters.add(`%${searched.replace(/[!%_]/g, '!$&')}%`)
   // SQLite knows the case of ASCII letters only.
   const [asTyped, lowered] = [part(typed), part(typed.toLowerCase())]
   const contains = ['client', 'path_pattern', 'note'].map(
     (column) => `${column} LIKE ${asTyped} ESCAPE '!' OR lower(${column}) LIKE ${lowered} ESCAPE '!'`,
   )
-  const isTheirs = dialect.isOneOf('client', add(JSON.stringify(clients)), 'text')
+  const isTheirs = dialect.isOneOf('client', parameters.add(JSON.stringify(clients)), 'text')
   return `(${isTheirs} OR ${contains.join(' OR ')})`
-}
-
-/** Adds the fields, and who wrote them, to some rows. */
-export async function completeRows(
-  database: Database,
-  { order }: Pick<OverrideListing, 'order'>,
-  rows: readonly FoundRow[],
-): Promise<ListedOverride[]> {
-  if (rows.length === 0) return []
-  const { dialect } = database
-  const ids = JSON.stringify(rows.map(({ id }) => id))
-  const [entries, actors] = await Promise.all([
-    readSomeEntries(database, OVERRIDES, `WHERE ${dialect.isOneOf('id', '$1', 'bigint')}`, [ids]),
-    readActors(database, ids),
-  ])
-  const entryById = new Map(entries.map(({ id, entry }) => [id, entry]))
-  return rows.flatMap(({ id, client, pathPattern, expiresAt, updatedAt, isInForce }) => {
-    const entry = entryById.get(id)
-    // The override has ended just now.
-    if (entry === undefined) return []
-    const position = order === 'client' ? [client, pathPattern] : order === 'newest' ? [id] : [expiresAt, id]
-    return [{ id, entry, updatedAt, isInForce: isInForce === 1, position, actor: actors.get(id) ?? '' }]
-  })
-}
-
-/** Reads who changed rows last. */
-async function readActors({ dialect, query }: Database, ids: string): Promise<ReadonlyMap<number, string>> {
-  const table = dialect.table('rate_limit_change')
-  const rows = await query<{ rowId: number; actor: string }>(
-    `SELECT row_id AS "rowId", actor FROM ${table} WHERE id IN (
-       SELECT MAX(id) FROM ${table} WHERE entity = 'override' AND ${dialect.isOneOf('row_id', '$1', 'bigint')}
-       GROUP BY row_id)`,
-    [ids],
-  )
-  return new Map(rows.map(({ rowId, actor }) => [rowId, actor]))
 }

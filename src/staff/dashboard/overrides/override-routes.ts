@@ -1,6 +1,7 @@
 /** The list of overrides and bans, their form, and what is done about several at once. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { SqlWork } from '../../../database/dialect.js'
+import { readPage } from '../../../database/list.js'
 import { entryVersion } from '../../../rules/entry-version.js'
 import { OVERRIDES } from '../../../rules/overrides/override.js'
 import { changeRows } from '../../../rules/table.js'
@@ -14,7 +15,7 @@ import { registerEntryForm } from '../entries/entry-form-routes.js'
 import { formatCount } from '../format.js'
 import type { PageRoutes } from '../page-routes.js'
 import { askAboutEverybody } from './everybody.js'
-import { listOverrides } from './list-overrides.js'
+import { overrideList } from './list-overrides.js'
 import { listHref, overridesContext, readOverrideView } from './overrides-page.js'
 
 /** Rows per page: some milliseconds of work. */
@@ -32,8 +33,9 @@ export function registerOverrideRoutes(routes: PageRoutes): void {
   async function showOverrides(request: FastifyRequest, reply: FastifyReply) {
     const view = readOverrideView((name) => lastParameter(request, name))
     const nowMs = clock.now()
-    const { listing, position } = view
-    const page = await fromDatabase(listOverrides(database, privacy, listing, position, PAGE_SIZE, nowMs))
+    const { listing, from } = view
+    const list = overrideList(database, privacy, listing, nowMs)
+    const page = await fromDatabase(readPage(database.dialect, list, { from, limit: PAGE_SIZE }))
     const notice = takeNotice(request, reply, LIST)
     const actor = actorWith(request, RIGHT)
     const token = actor === undefined ? undefined : issueFormToken(request, reply, actor)

@@ -1,3 +1,4 @@
+import { isPosition, type Page, type PageStart } from '../../../database/list.js'
 import { BAN_NOTE } from '../../../rules/ban.js'
 import { entryVersion } from '../../../rules/entry-version.js'
 import { OVERRIDES } from '../../../rules/overrides/override.js'
@@ -5,21 +6,12 @@ import { formatTime, toMoment, visible } from '../format.js'
 import { clientHref, newOverrideHref } from '../links.js'
 import { EVERY_PATH } from '../override-actions.js'
 import { actorWords, effectTone, effectWords, endWords } from '../override-words.js'
-import {
-  isPosition,
-  KINDS,
-  type ListedOverride,
-  ORDERS,
-  type OverrideListing,
-  type OverridePage,
-  type Position,
-  STATES,
-} from './list-overrides.js'
+import { KINDS, type ListedOverride, ORDERS, type OverrideListing, overrideOrder, STATES } from './list-overrides.js'
 
 /** The view that the address asks for. */
 export interface OverrideView {
   readonly listing: OverrideListing
-  readonly position: Position | undefined
+  readonly from: PageStart | undefined
   /** Whether all boxes are ticked. */
   readonly isTicked: boolean
 }
@@ -42,16 +34,16 @@ export function readOverrideView(field: (name: string) => string): OverrideView 
       state: oneOf(STATES, 'state'),
       order,
     },
-    position: parsePosition(order, 'after', field('after')) ?? parsePosition(order, 'before', field('before')),
+    from: parsePosition(order, 'after', field('after')) ?? parsePosition(order, 'before', field('before')),
     isTicked: field('tick') === 'all',
   }
 }
 
-function parsePosition(order: OverrideListing['order'], side: Position['side'], text: string): Position | undefined {
+function parsePosition(order: OverrideListing['order'], side: PageStart['side'], text: string): PageStart | undefined {
   if (text === '' || text.length > MAX_POSITION_LENGTH) return undefined
   try {
-    const values: unknown = JSON.parse(text)
-    return isPosition(order, values) ? { side, values } : undefined
+    const position: unknown = JSON.parse(text)
+    return isPosition(overrideOrder(order), position) ? { side, position } : undefined
   } catch {
     return undefined
   }
@@ -78,11 +70,16 @@ export function listHref(listing: OverrideListing, further: readonly [name: stri
  *
  * @param token of the forms; undefined for staff who may not write
  */
-export function overridesContext(view: OverrideView, page: OverridePage, token: string | undefined, nowMs: number) {
-  const { listing, position, isTicked } = view
-  const { overrides, hasBefore, hasAfter } = page
-  const here: [string, string][] = position === undefined ? [] : [[position.side, JSON.stringify(position.values)]]
-  const href = (side: Position['side'], row: ListedOverride | undefined) =>
+export function overridesContext(
+  view: OverrideView,
+  page: Page<ListedOverride>,
+  token: string | undefined,
+  nowMs: number,
+) {
+  const { listing, from, isTicked } = view
+  const { rows: overrides, hasBefore, hasAfter } = page
+  const here: [string, string][] = from === undefined ? [] : [[from.side, JSON.stringify(from.position)]]
+  const href = (side: PageStart['side'], row: ListedOverride | undefined) =>
     row === undefined ? undefined : listHref(listing, [[side, JSON.stringify(row.position)]])
   return {
     title: 'Overrides and bans',

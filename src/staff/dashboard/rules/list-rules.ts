@@ -1,14 +1,14 @@
 /** Reads rules a page at a time, as a search, filters and an order choose them. */
 import type { Database } from '../../../database/database.js'
 import { type Dialect, selectedColumns, toColumn } from '../../../database/dialect.js'
+import { orderBy, Parameters } from '../../../database/list.js'
 import { MAX_KEY_LENGTH, storable } from '../../../ground/storable.js'
 import { parseRate } from '../../../limiter/rate.js'
 import { NO_TRAFFIC } from '../../../reports/breakdown.js'
-import { Parameters } from '../../../reports/filter.js'
 import type { RuleActivity } from '../../../reports/rule-traffic.js'
 import { fieldEntries } from '../../../rules/description.js'
 import { MAX_GROUPS } from '../../../rules/group.js'
-import { RULES } from '../../../rules/rule.js'
+import { RULES, ruleOrder } from '../../../rules/rule.js'
 import { whyLeftOut } from '../../../rules/unmet-needs.js'
 
 /** A row of the rule table, as far as the list shows it. Moments are milliseconds since the epoch. */
@@ -93,10 +93,6 @@ export interface RulePage {
 /** The table of rules, and what their conditions may ask. */
 type RuleTable = Pick<Database, 'query' | 'dialect'> & Partial<Pick<Database, 'sources'>>
 
-function withLeftOut(rules: readonly ListedRule[], sources: Database['sources']): ListedRule[] {
-  return rules.map((rule) => ({ ...rule, leftOut: whyLeftOut(rule.condition, sources) }))
-}
-
 /** Rules per page: some milliseconds of work. */
 const PAGE_SIZE = 200
 
@@ -111,46 +107,56 @@ export function isNarrowed({ text, state, effect, group }: RuleListing): boolean
  * @param requested the number of the page: the nearest one is read
  */
 export async function listRules(
-  { query, dialect, sources }: RuleTable,
+  table: RuleTable,
   listing: RuleListing,
   requested: number,
   activity: RuleActivity,
   nowMs: number,
 ): Promise<RulePage> {
-  const table = dialect.table(RULES.table)
+  const { query, dialect } = table
+  const name = dialect.table(RULES.table)
+  const [count] = await query<{ total: number }>(`SELECT COUNT(*) AS total FROM ${name}`)
+  const groups = await query<{ name: string }>(
+    `SELECT DISTINCT group_name AS name FROM ${name} WHERE group_name <> '' ORDER BY name LIMIT ${MAX_GROUPS}`,
+  )
   const parameters = new Parameters()
   const condition = listedSql(dialect, listing, parameters, nowMs)
-  const [counts = { total: 0, found: 0 }] = await query<{ total: number; found: number }>(
-    `SELECT COUNT(*) AS total, COUNT(*) FILTER (WHERE ${condition}) AS found FROM ${table}`,
-    parameters.values,
-  )
-  const groups = await query<{ name: string }>(
-    `SELECT DISTINCT group_name AS name FROM ${table} WHERE group_name <> '' ORDER BY name LIMIT ${MAX_GROUPS}`,
-  )
-  const pageCount = Math.max(1, Math.ceil(counts.found / PAGE_SIZE))
-  const number = Math.min(Math.max(requested, 1), pageCount)
-  const skipped = (number - 1) * PAGE_SIZE
-  const select = `SELECT ${selectedColumns(LISTED_FIELDS)} FROM ${table}`
-  const page = { ...counts, groups: groups.map(({ name }) => String(name)), number, pageCount }
+  const found = await readFound(table, `WHERE ${condition} ${columnOrder(dialect, listing)}`, parameters)
   const rankOf = listing.order === undefined ? undefined : computedOrders(activity)[listing.order]
-  if (rankOf === undefined) {
-    const order = columnOrder(dialect, listing)
-    const sql = `${select} WHERE ${condition} ORDER BY ${order} LIMIT ${PAGE_SIZE} OFFSET ${skipped}`
-    return { ...page, rules: withLeftOut(await query<ListedRule>(sql, parameters.values), sources) }
+  const ids = rankOf === undefined ? found.map(([id]) => id) : ordered(found, rankOf, listing.isDescending)
+  const pageCount = Math.max(1, Math.ceil(ids.length / PAGE_SIZE))
+  const number = Math.min(Math.max(requested, 1), pageCount)
+  return {
+    rules: await readListed(table, ids.slice((number - 1) * PAGE_SIZE, number * PAGE_SIZE)),
+    total: count?.total ?? 0,
+    found: ids.length,
+    groups: groups.map(({ name }) => String(name)),
+    number,
+    pageCount,
   }
+}
+
+/** Reads all rules that are found, in their order, as far as other orders need them. */
+async function readFound({ query, dialect }: RuleTable, rest: string, { values }: Parameters): Promise<FoundRule[]> {
   const [row] = await query<{ found: string | null }>(
-    `SELECT ${dialect.rowsAsJson('id, name, rate')} AS found
-     FROM (SELECT id, name, rate FROM ${table} WHERE ${condition} ORDER BY ${priorityOrder(dialect)}) AS ordered`,
-    parameters.values,
+    `SELECT ${dialect.rowsAsJson('id, name, rate')} AS found FROM (
+       SELECT id, CAST(name AS text) AS name, CAST(rate AS text) AS rate FROM ${dialect.table(RULES.table)} ${rest}) AS ordered`,
+    values,
   )
-  const ids = ordered(JSON.parse(row?.found ?? '[]'), rankOf, listing.isDescending).slice(skipped, skipped + PAGE_SIZE)
-  const rules = await query<ListedRule>(`${select} WHERE ${dialect.isOneOf('id', '$1', 'bigint')}`, [
-    JSON.stringify(ids),
-  ])
-  const positions = new Map(ids.map((id, index) => [id, index]))
-  const positionOf = ({ id }: ListedRule) => positions.get(id) ?? 0
-  const sorted = rules.toSorted((one, other) => positionOf(one) - positionOf(other))
-  return { ...page, rules: withLeftOut(sorted, sources) }
+  return JSON.parse(row?.found ?? '[]')
+}
+
+/** Reads rules in the order of their ids here. */
+async function readListed({ query, dialect, sources }: RuleTable, ids: readonly number[]): Promise<ListedRule[]> {
+  const rules = await query<ListedRule>(
+    `SELECT ${selectedColumns(LISTED_FIELDS)} FROM ${dialect.table(RULES.table)} WHERE ${dialect.isOneOf('id', '$1', 'bigint')}`,
+    [JSON.stringify(ids)],
+  )
+  const byId = new Map(rules.map((rule) => [rule.id, rule]))
+  return ids.flatMap((id) => {
+    const rule = byId.get(id)
+    return rule === undefined ? [] : [{ ...rule, leftOut: whyLeftOut(rule.condition, sources) }]
+  })
 }
 
 /** The rules that a text may mean. */
@@ -165,21 +171,15 @@ export interface FoundRules {
  *
  * @param limit the most rules to return
  */
-export async function findRules(
-  { query, dialect, sources }: RuleTable,
-  text: string,
-  limit: number,
-): Promise<FoundRules> {
+export async function findRules(table: RuleTable, text: string, limit: number): Promise<FoundRules> {
+  const { dialect } = table
   const parameters = new Parameters()
   const listing = { text, state: undefined, effect: undefined, group: undefined, order: undefined, isDescending: false }
   const condition = listedSql(dialect, listing, parameters, 0)
   const isNamed = `lower(name) = ${parameters.add(storable(text, MAX_KEY_LENGTH).toLowerCase())}`
-  const rows = await query<ListedRule & { readonly found: number }>(
-    `SELECT ${selectedColumns(LISTED_FIELDS)}, COUNT(*) OVER () AS found FROM ${dialect.table(RULES.table)}
-     WHERE ${condition} ORDER BY CASE WHEN ${isNamed} THEN 0 ELSE 1 END, ${priorityOrder(dialect)} LIMIT ${limit}`,
-    parameters.values,
-  )
-  return { rules: withLeftOut(rows, sources), count: rows[0]?.found ?? 0 }
+  const order = orderBy([{ sql: `CASE WHEN ${isNamed} THEN 0 ELSE 1 END`, kind: 'whole' }, ...ruleOrder(dialect)])
+  const ids = (await readFound(table, `WHERE ${condition} ${order}`, parameters)).map(([id]) => id)
+  return { rules: await readListed(table, ids.slice(0, limit)), count: ids.length }
 }
 
 /** Returns the condition of the rules that are listed. */
@@ -213,16 +213,13 @@ export function listedSql(
   return conditions.join(' AND ')
 }
 
-/** Returns the order of rules as the API lists them, too: by priority, the highest first, then by name. */
-function priorityOrder({ bytewise }: Dialect): string {
-  return `priority DESC, ${bytewise('name')}`
-}
-
 function columnOrder(dialect: Dialect, { order, isDescending }: RuleListing): string {
-  if (order === undefined) return priorityOrder(dialect)
+  if (order === undefined || order === 'matched' || order === 'refused' || order === 'rate')
+    return orderBy(ruleOrder(dialect))
+  const kind = RULES.fields[order].kind === 'text' ? 'text' : 'whole'
   const column = toColumn(order)
-  const isText = RULES.fields[order as keyof typeof RULES.fields]?.kind === 'text'
-  return `${isText ? dialect.bytewise(column) : column}${isDescending ? ' DESC' : ''}, ${priorityOrder(dialect)}`
+  const sql = kind === 'text' ? dialect.bytewise(column) : column
+  return orderBy([{ sql, kind, isDescending }, ...ruleOrder(dialect)])
 }
 
 type ComputedOrder = (name: string, rate: string) => number

@@ -1,9 +1,9 @@
 /** The actions on rules in their list, without their forms: switching, deleting and ordering them. */
 import type { Database } from '../../../database/database.js'
 import { runStatement, type SqlWork } from '../../../database/dialect.js'
+import { Parameters } from '../../../database/list.js'
 import { errorMessage } from '../../../ground/errors.js'
 import { shortened } from '../../../ground/shortened.js'
-import { Parameters } from '../../../reports/filter.js'
 import type { RuleActivity } from '../../../reports/rule-traffic.js'
 import { RULES } from '../../../rules/rule.js'
 import { changeRows } from '../../../rules/table.js'

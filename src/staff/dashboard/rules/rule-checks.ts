@@ -97,7 +97,11 @@ function textOf(value: unknown): string {
 function describeSuggestion(suggested: SuggestedRates, path: string, method: string | undefined): string[] {
   const { clients, requests, sampled } = suggested
   const which = `${method === undefined ? '' : `${method} `}${path === '' ? 'any path' : visible(path)}`
-  if (requests === 0) return [`The log has no requests of ${which} in the last ${DAYS} days.`]
+  if (requests === 0) {
+    return [
+      `The log has no requests of ${which} in the last ${DAYS} days, but for denied ones, and those of clients in an incident, which are left out.`,
+    ]
+  }
   const senders = clients === 1 ? '1 client' : `${formatCount(clients)} clients`
   return [
     `In the last ${DAYS} days ${senders} sent ${formatRequests(requests)} to ${which}.`,

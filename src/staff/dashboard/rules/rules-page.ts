@@ -194,14 +194,14 @@ export function rulesContext(
   }
 }
 
-/** Says how many requests of the last 24 hours matched no rule. */
+/** Says how many requests of the last 24 hours were decided by no rule. */
 function unruledText(today: RuleActivity['today']): string {
   const unruled = today.get('')?.total ?? 0
   const isLogged = [...today.values()].some(({ total }) => total > 0)
   if (!isLogged) return 'No request was logged in the last 24 hours.'
   return unruled === 0
-    ? 'In the last 24 hours, every logged request matched a rule.'
-    : `In the last 24 hours, ${countOf(unruled, 'logged request')} matched no rule.`
+    ? 'In the last 24 hours, rules decided about every logged request.'
+    : `In the last 24 hours, no rule decided about ${countOf(unruled, 'logged request')}: a limit in code, a list or an override did.`
 }
 
 export function countRules(count: number): string {

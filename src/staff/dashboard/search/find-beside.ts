@@ -1,10 +1,11 @@
 /** Finds what a text may mean beside clients: rules, overrides and bans, paths, and policies that are no rules. */
+import { readPage } from '../../../database/list.js'
 import type { CodeLimit } from '../../../http/code-limits.js'
 import type { Parts } from '../../../plugin/parts.js'
 import type { ReportWindow } from '../../../reports/report-window.js'
 import { type FoundTraffic, searchTraffic } from '../../../reports/traffic.js'
 import { fromDatabase } from '../../shell/staff-errors.js'
-import { type FoundOverrides, findOverrides } from '../overrides/find-overrides.js'
+import { type ListedOverride, overrideList } from '../overrides/list-overrides.js'
 import type { PageRoutes } from '../page-routes.js'
 import { type FoundRules, findRules } from '../rules/list-rules.js'
 import { findRulePages } from '../rules/rule-links.js'
@@ -25,7 +26,8 @@ export interface FoundPolicy {
 
 export interface FoundBeside {
   readonly rules: FoundRules
-  readonly overrides: FoundOverrides
+  /** With the number of all of them, up to `MAX_COUNT`. */
+  readonly overrides: { readonly overrides: readonly ListedOverride[]; readonly count: number }
   readonly paths: readonly FoundTraffic[]
   readonly policies: readonly FoundPolicy[]
 }
@@ -35,13 +37,15 @@ const OTHER_POLICIES: readonly FoundPolicy[] = [{ name: 'override' }, { name: 'd
 
 export async function findBeside(routes: PageRoutes<'hook'>, text: string, window: ReportWindow): Promise<FoundBeside> {
   const { database, settings, clock, read } = routes
-  const size = { limit: MAX_ROWS, most: MAX_COUNT }
-  const [rules, overrides, traffic] = await Promise.all([
+  const listing = { text, kind: undefined, state: undefined, order: 'newest' } as const
+  const list = overrideList(database, settings.privacy, listing, clock.now())
+  const [rules, { rows }, traffic] = await Promise.all([
     fromDatabase(findRules(database, text, MAX_ROWS)),
-    fromDatabase(findOverrides(database, settings.privacy, text, size, clock.now())),
+    fromDatabase(readPage(database.dialect, list, { limit: MAX_COUNT })),
     read(searchTraffic({ text, ...window })),
   ])
   const policies = await findPolicies(routes, text, traffic.rules.slice(0, MAX_COUNT))
+  const overrides = { overrides: rows.slice(0, MAX_ROWS), count: rows.length }
   return { rules, overrides, paths: traffic.paths, policies }
 }
 

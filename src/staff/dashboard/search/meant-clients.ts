@@ -1,6 +1,7 @@
 /** The clients that a text means, as the search and the page of a client take it. */
 import { CLIENT_BEGINNING, splitKey } from '../../../clients/client.js'
 import { isNetwork } from '../../../clients/client-networks.js'
+import { bareAddress } from '../../../clients/network.js'
 import { type ClientDetail, clientDetail } from '../../../reports/client-detail.js'
 import { type FoundClient, findClients } from '../../../reports/find-clients.js'
 import type { ReportWindow } from '../../../reports/report-window.js'
@@ -30,8 +31,8 @@ export async function findMeantClients(
 ): Promise<readonly FoundClient[]> {
   const found = await read(findClients({ text, ...window, limit }))
   // The page of a network lists the clients in it, and can block all of them.
-  const network = found.find(({ client, is_exact }) => is_exact && isNetwork(client))
-  if (network !== undefined) return [network]
+  const whole = found.find(({ client, is_exact }) => is_exact && (isNetwork(client) || isByField(client)))
+  if (whole !== undefined) return [whole]
   const active = found.filter(({ requests }) => requests > 0)
   if (active.length > 0) return active
   // An address has a page before its first request, too.
@@ -44,8 +45,14 @@ export async function findMeantClients(
 }
 
 /** Returns whether a text can only mean the one client that was found for it: an address, a client, a key of the log. */
-export function isClientText(text: string, client: string): boolean {
-  return isSpelledClient(text) || isAddressOf(client) || splitKey(text).rule !== undefined
+export function isClientText(text: string): boolean {
+  const [address = ''] = text.split('/')
+  return isSpelledClient(text) || bareAddress(address) !== undefined || splitKey(text).rule !== undefined
+}
+
+/** Returns whether a client is a field of users: the log has its requests under their addresses or users. */
+export function isByField(client: string): boolean {
+  return client.startsWith('user.')
 }
 
 function isAddressOf(client: string): boolean {

@@ -35,10 +35,10 @@ export function registerSearchRoutes(routes: PageRoutes<'events' | 'hook'>): voi
     const clients = await findMeantClients(read, text, window, MAX_COUNT)
     const [only] = view.only === undefined && clients.length === 1 ? clients : []
     const lead = (client: string) => reply.redirect(clientHref(client, window, back), 303)
-    if (only !== undefined && isClientText(text, only.client)) return lead(only.client)
+    if (only !== undefined && isClientText(text)) return lead(only.client)
     const beside = await findBeside(routes, text, window)
     // A word that is the name of something else, too, leads to the choice.
-    if (only !== undefined && !isNamed(text, beside)) return lead(only.client)
+    if (only?.is_exact && !isNamed(text, beside)) return lead(only.client)
     return send({ clients, ...beside })
   }
 
