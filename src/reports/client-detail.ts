@@ -1,4 +1,5 @@
 import { namedClient } from '../clients/client-networks.js'
+import { Parameters } from '../database/list.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import { groupBy } from '../ground/group-by.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
@@ -14,7 +15,6 @@ import {
   sumRequests,
 } from './client-counts.js'
 import { type ClientOverrides, readClientOverrides } from './client-overrides.js'
-import { Parameters } from './filter.js'
 import { type ClientCondition, clientCondition } from './find-clients.js'
 import { type ClientEvent, readRecentEvents } from './listed-events.js'
 import { barsFor, CHART_BARS } from './over-time.js'

@@ -1,6 +1,6 @@
 /** The clients that the dashboard lists: over all rules, or their networks. */
-
 import { clientAddress, neighbourhood, networkClient } from '../clients/client-networks.js'
+import { Parameters } from '../database/list.js'
 import { rememberClients } from '../ground/remember.js'
 import { CLIENT, POLICY } from '../log/event-sql.js'
 import {
@@ -13,7 +13,7 @@ import {
 } from './client-counts.js'
 import { keysToLookUp } from './client-search.js'
 import { type RefusedOverTime, readRefusedOverTime } from './clients-over-time.js'
-import { type EventFilter, filtered, isFiltering, Parameters } from './filter.js'
+import { type EventFilter, filtered, isFiltering } from './filter.js'
 import { type LatestRequests, latestRequests, newestRefusals, type RefusedClient } from './latest-requests.js'
 import { conditionFor, duringPeriod, TURNED_AWAY_EVENTS } from './logged-events.js'
 import type { LogSnapshot } from './report.js'

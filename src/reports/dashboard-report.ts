@@ -1,3 +1,4 @@
+import { Parameters } from '../database/list.js'
 import { CooperativeYield } from '../ground/time/cooperative-yield.js'
 import { allRefused, allRequests, type Breakdown, breakdown, sumTraffic, type TrafficCounts } from './breakdown.js'
 import {
@@ -14,7 +15,7 @@ import {
   readListedClients,
   readListedNetworks,
 } from './dashboard-clients.js'
-import { type EventFilter, filtered, isFiltering, Parameters, type ReportFilter } from './filter.js'
+import { type EventFilter, filtered, isFiltering, type ReportFilter } from './filter.js'
 import { findFiltered } from './find-clients.js'
 import { conditionFor, duringPeriod, REFUSED_EVENTS } from './logged-events.js'
 import { type NearLimit, nearLimit } from './near-limit.js'

@@ -2,8 +2,6 @@ import type { Dialect } from '../database/dialect.js'
 import type { Parameters } from '../database/list.js'
 import { CLIENT, hasApplied } from '../log/event-sql.js'
 
-export { Parameters } from '../database/list.js'
-
 /** The events that a report includes. An undefined field excludes none. */
 export interface ReportFilter {
   /** A rule that applied, by its name; empty for requests about which no rule decided. */

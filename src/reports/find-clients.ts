@@ -1,6 +1,6 @@
 import { splitKey } from '../clients/client.js'
 import { isNetwork } from '../clients/client-networks.js'
-import { readForEach } from '../database/list.js'
+import { type Parameters, readForEach } from '../database/list.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import { CLIENT } from '../log/event-sql.js'
@@ -14,7 +14,7 @@ import {
   sumRequests,
 } from './client-counts.js'
 import { type ClientSearch, collectKeys, keysToLookUp, parseClientSearch, readRuleNames } from './client-search.js'
-import { type EventFilter, filtered, inRange, type Parameters, type ReportFilter } from './filter.js'
+import { type EventFilter, filtered, inRange, type ReportFilter } from './filter.js'
 import { NEWEST_FIRST } from './listed-events.js'
 import { duringPeriod, readSplit } from './logged-events.js'
 import { type LogSnapshot, type Report, toLogged, validateAtLeastOne } from './report.js'

@@ -1,10 +1,10 @@
 /** Finds the clients that an operator means, and the keys under which the log has them: it has no index of clients. */
 import { splitKey } from '../clients/client.js'
 import { clientAddress, isNetwork } from '../clients/client-networks.js'
+import { Parameters } from '../database/list.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
 import { CLIENT } from '../log/event-sql.js'
 import { type ClientSearch, keysToLookUp, parseClientSearch, readRuleNames } from './client-search.js'
-import { Parameters } from './filter.js'
 import { readKeysOf } from './other-keys.js'
 import { type LogSnapshot, type Report, toLogged } from './report.js'
 import type { ReportWindow } from './report-window.js'

@@ -1,7 +1,8 @@
 import type { Dialect } from '../database/dialect.js'
+import { Parameters } from '../database/list.js'
 import { IS_REFUSED } from '../log/event-sql.js'
 import { watermarkSql } from '../log/rollups/fold.js'
-import { type EventFilter, inRange, Parameters } from './filter.js'
+import { type EventFilter, inRange } from './filter.js'
 import { type BucketRange, type Edge, isClosed, type Period, type SplitPeriod, splitAtPresent } from './period.js'
 import type { LogSnapshot } from './report.js'
 

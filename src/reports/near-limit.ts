@@ -1,6 +1,7 @@
+import { Parameters } from '../database/list.js'
 import { latestStartMs, MINUTE_MS } from '../ground/time/clock.js'
 import { CLIENT, POLICY } from '../log/event-sql.js'
-import { type EventFilter, filtered, Parameters } from './filter.js'
+import { type EventFilter, filtered } from './filter.js'
 import { duringPeriod } from './logged-events.js'
 import type { Report } from './report.js'
 

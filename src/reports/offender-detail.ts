@@ -1,6 +1,6 @@
+import { Parameters } from '../database/list.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import { MAX_KEY_LENGTH, storable } from '../ground/storable.js'
-import { Parameters } from './filter.js'
 import { type ClientEvent, type RecentEvent, readRecentEvents } from './listed-events.js'
 import { duringPeriod } from './logged-events.js'
 import type { Period } from './period.js'

@@ -1,8 +1,8 @@
 /** The keys under which the log has events of a client, and which do not tell it. */
+import { Parameters } from '../database/list.js'
 import { DAY_MS } from '../ground/time/clock.js'
 import { HAS_OTHER_KEY } from '../log/event-sql.js'
 import { CLIENT_KEYS } from '../log/rollups/counting.js'
-import { Parameters } from './filter.js'
 import type { LogSnapshot } from './report.js'
 import { type ReportWindow, windowFor } from './report-window.js'
 

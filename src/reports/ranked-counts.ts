@@ -1,9 +1,10 @@
 import type { SqlValue } from '../database/dialect.js'
+import { Parameters } from '../database/list.js'
 import { CLIENT, countedRequests } from '../log/event-sql.js'
 import type { Sums } from '../log/rollups/sums.js'
 import { splitForClients } from './client-counts.js'
 import type { RankingName } from './closed-hour-cache.js'
-import { inRange, oneByOne, Parameters } from './filter.js'
+import { inRange, oneByOne } from './filter.js'
 import {
   ALL_EVENTS,
   closedMinutes,

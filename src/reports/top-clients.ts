@@ -1,7 +1,7 @@
+import { Parameters } from '../database/list.js'
 import { InvalidSettingError } from '../ground/errors.js'
 import { IS_SUM } from '../log/event-sql.js'
 import { type ClientCounts, type PolicyCounts, readClientCounts, sumRequests } from './client-counts.js'
-import { Parameters } from './filter.js'
 import { duringPeriod } from './logged-events.js'
 import { CLIENTS_BY_REFUSALS, CLIENTS_BY_REQUESTS } from './ranked-counts.js'
 import { rank } from './ranking.js'

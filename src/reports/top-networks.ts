@@ -1,4 +1,5 @@
 import { clientAddress, neighbourhood, networkClient } from '../clients/client-networks.js'
+import { Parameters } from '../database/list.js'
 import { CLIENT } from '../log/event-sql.js'
 import { compareBytes } from './breakdown.js'
 import {
@@ -10,7 +11,7 @@ import {
   splitForClients,
   sumRequests,
 } from './client-counts.js'
-import { inRange, Parameters } from './filter.js'
+import { inRange } from './filter.js'
 import { loggedEvents } from './logged-events.js'
 import { type Report, validateAtLeastOne } from './report.js'
 import { toWindow, windowFor } from './report-window.js'

@@ -1,11 +1,11 @@
 /** Reads what operators did about incidents. */
 import { overrideClientsFor } from '../../clients/client-networks.js'
+import { Parameters } from '../../database/list.js'
 import { rememberClients } from '../../ground/remember.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
 import { hasRefused, POLICY } from '../../log/event-sql.js'
 import type { Change, ChangedFields } from '../../rules/history/history.js'
 import { incidentName } from '../../rules/history/incident-changes.js'
-import { Parameters } from '../filter.js'
 import { duringPeriod, REFUSED_EVENTS } from '../logged-events.js'
 import type { LogSnapshot } from '../report.js'
 import { type FoundIncident, subjectOf } from './incident.js'

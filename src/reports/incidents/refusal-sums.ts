@@ -1,9 +1,9 @@
 /** Reads refusals from the sums of clients, and from the events that these lack. */
-
+import { Parameters } from '../../database/list.js'
 import { MINUTE_MS } from '../../ground/time/clock.js'
 import { CLIENT, countedRequests, IS_DENIED, IS_REFUSED, POLICY } from '../../log/event-sql.js'
 import { CLIENTS, HOUR_SPAN } from '../../log/rollups/counting.js'
-import { inRange, oneByOne, Parameters } from '../filter.js'
+import { inRange, oneByOne } from '../filter.js'
 import { loggedEvents, readSplit, type SplitQueries, TURNED_AWAY_EVENTS } from '../logged-events.js'
 import { type Period, splitPeriod } from '../period.js'
 import type { LogSnapshot } from '../report.js'

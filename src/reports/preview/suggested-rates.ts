@@ -1,9 +1,9 @@
 /** Rates for a rule that is not there yet, from what clients really did. */
-
+import { Parameters } from '../../database/list.js'
 import { HOUR_MS } from '../../ground/time/clock.js'
 import { CLIENT, IS_DENIED } from '../../log/event-sql.js'
 import { HOUR_SPAN } from '../../log/rollups/counting.js'
-import { filtered, inRange, Parameters, type ReportFilter } from '../filter.js'
+import { filtered, inRange, type ReportFilter } from '../filter.js'
 import { findIncidentClients } from '../incidents/find-incidents.js'
 import { duringPeriod } from '../logged-events.js'
 import type { Period } from '../period.js'
