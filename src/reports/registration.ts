@@ -48,6 +48,11 @@ type Defaults<Options> = {
   readonly [Name in keyof Options & ('limit' | 'recent')]: number
 } & ('days' extends keyof Options ? { readonly window: number } : unknown)
 
+/** Creates a report with its options; `asked` is what tools know of it. The schemas' types are proved, and not part of it. */
+type RegisteredReport<Options, Result, Column> = ((options?: Options) => Report<Result>) & {
+  readonly asked: AskedReport & { readonly columns?: readonly Column[] }
+}
+
 /**
  * Registers a report. Its schemas are proved against the types of its options and its answer, which are interfaces: their
  * fields have the docs that hosts read.
@@ -69,7 +74,7 @@ export function report<Options extends CommonOptions, Result>() {
     readonly answer: (fields: SchemaFields) => Answer & ProvedAnswer<RowOf<Result>, Answer>
     readonly columns?: readonly Column[]
     readonly read: (options: Options & ValidOptions, snapshot: LogSnapshot) => Promise<Result>
-  } & Defaults<Options>) {
+  } & Defaults<Options>): RegisteredReport<Options, Result, Column> {
     const normal: Partial<Record<'window' | 'limit' | 'recent', number>> = asked
     function create(options?: Options): Report<Result> {
       const { limit = normal.limit ?? 1, recent = normal.recent ?? 1, ...others }: CommonOptions = options ?? {}

@@ -161,7 +161,9 @@ type FieldSetting<Described extends LimitField, On extends Surface> = {
   readonly accepts: (value: unknown) => boolean
   readonly allowed: string
   parse(value: unknown, called: string): ReturnType<Described['parse']>
-} & Pick<Described, Extract<keyof Described, 'default' | (On extends 'code' ? never : 'takesFunctions')>>
+} & {
+  readonly [Key in Extract<keyof Described, 'default' | (On extends 'code' ? never : 'takesFunctions')>]: Described[Key]
+}
 
 type SettingsOn<On extends Surface> = {
   readonly [Name in keyof FieldsOn<On>]: FieldSetting<Extract<FieldsOn<On>[Name], LimitField>, On>

@@ -186,7 +186,7 @@ export const ALERT_SETTINGS = {
 export type AlertSettings = Resolved<AlertSettingOptions, typeof ALERT_SETTINGS>
 
 /** A way to notify people, and what follows from it. */
-interface Channel {
+interface Channel<Check extends string = string> {
   /** The name in results and logs. */
   readonly name: keyof AlertChannels
   /** The name on pages. */
@@ -211,7 +211,7 @@ interface Channel {
   /** Says what a person should know who sends a test message. */
   testNote?(settings: AlertSettings): string | undefined
   /** The check of health and its probe, which sends nothing. */
-  readonly probe?: { readonly check: string; run(settings: AlertSettings): Promise<string> }
+  readonly probe?: { readonly check: Check; run(settings: AlertSettings): Promise<string> }
 }
 
 /** Hosts that a sentence names; the others are counted. */
@@ -224,71 +224,72 @@ const FORMATS: Readonly<Record<WebhookFormat, string>> = {
   pagerduty: 'an event for PagerDuty',
 }
 
-/** All channels, in the order of reports. */
-export const CHANNELS = [
-  {
+const EMAIL: Channel<'mail'> = {
+  name: 'email',
+  title: 'Email',
+  option: 'alertEmails',
+  settings: EMAIL_SETTINGS,
+  create: (settings, _clock, { emailTimeoutMs }) => ({
     name: 'email',
-    title: 'Email',
-    option: 'alertEmails',
-    settings: EMAIL_SETTINGS,
-    create: (settings, _clock, { emailTimeoutMs }) => ({
-      name: 'email',
-      target: [...settings.alertEmails].sort().join(','),
-      to: settings.alertEmails,
-      send: async (message) => (await import('./email.js')).sendMail(settings, message, emailTimeoutMs),
-    }),
-    where({ alertEmails, mailer, smtpUrl }) {
-      const hosts = [...new Set(alertEmails.map((address) => visible(address.slice(address.lastIndexOf('@') + 1))))]
-      const more = hosts.length - MAX_HOSTS
-      const named = hosts.slice(0, MAX_HOSTS).join(', ') + (more > 0 ? ` and ${formatCount(more)} more` : '')
-      const to = `${countOf(alertEmails.length, 'recipient')} at ${named}`
-      if (mailer !== undefined) return `${to}, through the mailer of the app`
-      return smtpUrl === undefined ? to : `${to}, through ${new URL(smtpUrl).host}`
-    },
-    async prepare({ mailer, smtpUrl }) {
-      if (mailer === undefined && smtpUrl !== undefined) await requireNodemailer()
-    },
-    problem: findEmailProblem,
-    probe: { check: 'mail', run: async (settings) => (await import('./email.js')).probeMail(settings) },
+    target: [...settings.alertEmails].sort().join(','),
+    to: settings.alertEmails,
+    send: async (message) => (await import('./email.js')).sendMail(settings, message, emailTimeoutMs),
+  }),
+  where({ alertEmails, mailer, smtpUrl }) {
+    const hosts = [...new Set(alertEmails.map((address) => visible(address.slice(address.lastIndexOf('@') + 1))))]
+    const more = hosts.length - MAX_HOSTS
+    const named = hosts.slice(0, MAX_HOSTS).join(', ') + (more > 0 ? ` and ${formatCount(more)} more` : '')
+    const to = `${countOf(alertEmails.length, 'recipient')} at ${named}`
+    if (mailer !== undefined) return `${to}, through the mailer of the app`
+    return smtpUrl === undefined ? to : `${to}, through ${new URL(smtpUrl).host}`
   },
-  {
-    name: 'webhook',
-    title: 'Webhook',
-    option: 'alertWebhook',
-    settings: WEBHOOK_SETTINGS,
-    create(settings, clock, times) {
-      const { alertWebhook: url = '', alertWebhookFormat: format, alertRoutingKey } = settings
-      const { alertWebhookSecret: keys, blockPrivateNetworks } = settings
-      return {
-        name: 'webhook',
-        target: `${format} ${url}`,
-        async send(message) {
-          const body = toWebhookBody(message, format, alertRoutingKey)
-          if (body === undefined) return { delivered: true, isEmpty: true }
-          const { postJson } = await import('./post.js')
-          return postJson(webhookUrl(url), body, { clock, times, blockPrivateNetworks, keys })
-        },
-      }
-    },
-    where({ alertWebhook = '', alertWebhookFormat, alertWebhookSecret = [] }) {
-      const host = visible(webhookUrl(alertWebhook)?.host ?? '')
-      return `${host}, as ${FORMATS[alertWebhookFormat]}, ${alertWebhookSecret.length > 0 ? 'signed' : 'not signed'}`
-    },
-    validate({ alertWebhookFormat, alertRoutingKey }, called) {
-      if (alertWebhookFormat !== 'pagerduty' || alertRoutingKey !== undefined) return
-      throw new InvalidSettingError(
-        `Setting "${called('alertWebhookFormat')}" is "pagerduty" without "alertRoutingKey": give that option, or RATELIMIT_ALERT_ROUTING_KEY`,
-      )
-    },
-    testNote: ({ alertWebhookFormat }) =>
-      alertWebhookFormat === 'pagerduty'
-        ? 'PagerDuty notifies whoever is on call: resolve the incident there afterwards.'
-        : undefined,
+  async prepare({ mailer, smtpUrl }) {
+    if (mailer === undefined && smtpUrl !== undefined) await requireNodemailer()
   },
-] as const satisfies readonly Channel[]
+  problem: findEmailProblem,
+  probe: { check: 'mail', run: async (settings) => (await import('./email.js')).probeMail(settings) },
+}
+
+const WEBHOOK: Channel<never> = {
+  name: 'webhook',
+  title: 'Webhook',
+  option: 'alertWebhook',
+  settings: WEBHOOK_SETTINGS,
+  create(settings, clock, times) {
+    const { alertWebhook: url = '', alertWebhookFormat: format, alertRoutingKey } = settings
+    const { alertWebhookSecret: keys, blockPrivateNetworks } = settings
+    return {
+      name: 'webhook',
+      target: `${format} ${url}`,
+      async send(message) {
+        const body = toWebhookBody(message, format, alertRoutingKey)
+        if (body === undefined) return { delivered: true, isEmpty: true }
+        const { postJson } = await import('./post.js')
+        return postJson(webhookUrl(url), body, { clock, times, blockPrivateNetworks, keys })
+      },
+    }
+  },
+  where({ alertWebhook = '', alertWebhookFormat, alertWebhookSecret = [] }) {
+    const host = visible(webhookUrl(alertWebhook)?.host ?? '')
+    return `${host}, as ${FORMATS[alertWebhookFormat]}, ${alertWebhookSecret.length > 0 ? 'signed' : 'not signed'}`
+  },
+  validate({ alertWebhookFormat, alertRoutingKey }, called) {
+    if (alertWebhookFormat !== 'pagerduty' || alertRoutingKey !== undefined) return
+    throw new InvalidSettingError(
+      `Setting "${called('alertWebhookFormat')}" is "pagerduty" without "alertRoutingKey": give that option, or RATELIMIT_ALERT_ROUTING_KEY`,
+    )
+  },
+  testNote: ({ alertWebhookFormat }) =>
+    alertWebhookFormat === 'pagerduty'
+      ? 'PagerDuty notifies whoever is on call: resolve the incident there afterwards.'
+      : undefined,
+}
+
+/** All channels, in the order of reports. */
+export const CHANNELS = [EMAIL, WEBHOOK] as const
 
 /** The checks of health of channels. */
-export const CHANNEL_CHECKS = CHANNELS.flatMap((channel) => ('probe' in channel ? channel.probe.check : []))
+export const CHANNEL_CHECKS = CHANNELS.flatMap(({ probe }) => (probe === undefined ? [] : [probe.check]))
 
 /** Returns the probes of the channels that the settings turn on, each with the name of its check. */
 export function channelProbes(settings: AlertSettings): [check: string, probe: () => Promise<string>][] {
