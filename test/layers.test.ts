@@ -16,7 +16,7 @@ const WITHOUT_ARROWS_UP = 'plugin operations reports log limiter database client
 const WITH_FEW_LOOSE = ['plugin']
 const MAX_LOOSE = 12
 /** The lines of `src/` without what is generated. Lower this with each step; raise it only with a page in `docs/decisions/`. */
-const MAX_LINES = 62_970
+const MAX_LINES = 62_980
 const IMPORT = /(?:^(?:import|export)\s[^'"]*?from\s|^import\s|\bimport\()\s*'(\.[^']+)'/gms
 
 const names = readdirSync(SOURCE, { recursive: true, encoding: 'utf8' })
