@@ -8,6 +8,7 @@ import { Notices } from '../../http/notices.js'
 import { RefusalBans } from '../../http/refusal-bans.js'
 import { CountedResponses, HeldPermits } from '../../http/request-end.js'
 import { canSettle } from '../../limiter/core/counting-settings.js'
+import { wholeMs } from '../../limiter/core/store-limiter.js'
 import { claimByCounters, type Notice } from '../../limiter/notice.js'
 import { channelsOn } from '../../operations/alerts/channels/channels.js'
 import { NoticeTable } from '../../operations/alerts/notice-table.js'
@@ -24,7 +25,7 @@ export interface RequestParts extends ReturnType<typeof openRequests> {}
 export function openRequests(parts: Host & Connections & RuleParts & CountingParts) {
   const { app, settings, components, clock, limiter, storeLog } = parts
   const { ipv6Subnet, middleware, privacy } = settings
-  const now = () => Math.floor(clock.now())
+  const now = wholeMs(clock)
   const messages = components.open('messages of notices', createNoticeMessages(parts))
   const notices = components.open('notices', createNotices(parts, messages))
   const responses = new CountedResponses(limiter, now, notices, (error) =>
@@ -46,7 +47,7 @@ export function openRequests(parts: Host & Connections & RuleParts & CountingPar
 /** Opens the charges. Their usage is logged: they are opened after the log, and closed before it. */
 export function openCharges(parts: Host & Connections & RuleParts & CountingParts & RequestParts & LogParts) {
   const { components, clock, limiter, current, notices, usage } = parts
-  const now = () => Math.floor(clock.now())
+  const now = wholeMs(clock)
   const units = new ChargedUnits(limiter, now, usage, () => current.lastGood(), notices)
   return { units: components.open('charges', units) }
 }
